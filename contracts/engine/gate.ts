@@ -1,0 +1,64 @@
+/**
+ * The gate's language. A gate is compiled once per contract version (`compile.ts`) and applied to one reused row object a
+ * table, so that nothing is allocated for a good row.
+ */
+
+/**
+ * A cell as it stands on the wire after decoding (type-table.ts says which form each PostgreSQL type has):
+ * integers are numbers while safe and bigint beyond; numeric, dates, times and every other type are PostgreSQL's exact
+ * text; bytea is base64 text; arrays are arrays of cells. NULL is null. An unchanged TOAST column is *absent* (undefined).
+ */
+export type Cell = null | boolean | number | bigint | string | readonly Cell[] | { readonly [key: string]: Cell };
+/** One property a column. Undefined = the event did not carry it. Unknown columns are properties, too. */
+export type GateRow = { [column: string]: Cell | undefined };
+
+/** Which of the validators applies: all columns / unchanged ones may be absent / key columns only. */
+export type GateOp = 'insert' | 'snapshot' | 'update' | 'delete';
+
+export type Action = 'warn' | 'quarantine' | 'drop' | 'fail';
+
+export interface Violation {
+  /** Id of the rule in the contract, or a built-in one: `type:<column>`, `required:<column>`, `enum:<column>`, … */
+  readonly ruleId: string;
+  readonly code: ViolationCode;
+  /** Null for row rules. */
+  readonly column: string | null;
+  readonly action: Action;
+  /** What was expected; holds no row data. */
+  readonly message: string;
+  /** The offending value as text, masked when the column is classified or carries a pii action; null when there is none. */
+  readonly value: string | null;
+}
+
+export type ViolationCode =
+  | 'TYPE'
+  | 'UNREPRESENTABLE'
+  | 'REQUIRED'
+  | 'ENUM'
+  | 'LENGTH'
+  | 'PATTERN'
+  | 'BOUND'
+  | 'FORMAT'
+  | 'ARRAY_SHAPE'
+  | 'UNKNOWN_COLUMN'
+  | 'RULE'
+  | 'RULE_ERROR'
+  | 'KEY_NULL'
+  | 'DECODE';
+
+export interface Gate {
+  readonly contractId: string;
+  readonly contractVersion: string;
+  /** SHA-256 of the contract's text, hex: the batch's record of what it was checked with. */
+  readonly contractHash: string;
+  /** Null when the row is clean. All violations, in order of evaluation; the first non-warn action wins. */
+  check(op: GateOp, row: GateRow): readonly Violation[] | null;
+  /** Rules not evaluated because a column was absent, cumulative, by rule id. */
+  readonly skipped: ReadonlyMap<string, number>;
+}
+
+/** The action that decides the row's fate: the first that is not `warn`, or `warn`. */
+export function decisiveAction(violations: readonly Violation[]): Action {
+  for (const violation of violations) if (violation.action !== 'warn') return violation.action;
+  return 'warn';
+}
