@@ -1,0 +1,50 @@
+import { ExitCode, SluiceError } from '../runtime/errors.ts';
+
+export interface Failure {
+  readonly message: string;
+  readonly remedy: string;
+  readonly exit: ExitCode;
+}
+
+/** Errors of parts that know nothing of exit codes, by their `code`: what a person should do. */
+const REMEDIES: Readonly<Record<string, readonly [ExitCode, string]>> = {
+  STORE_NOT_FOUND: [ExitCode.findings, 'the object is gone: run `sluice table fsck`'],
+  STORE_CONTAINER_MISSING: [ExitCode.environment, 'create the bucket, or correct lake.uri'],
+  STORE_ACCESS_DENIED: [ExitCode.environment, 'give these credentials read, write, list and delete on lake.uri'],
+  STORE_UNAVAILABLE: [ExitCode.environment, 'check lake.s3.endpoint and the network, then try again'],
+  STORE_THROTTLED: [ExitCode.environment, 'the store asks to slow down: try again later'],
+  STORE_OUTCOME_UNKNOWN: [ExitCode.environment, 'the answer was lost; running again settles it'],
+  STORE_CONDITION_IGNORED: [ExitCode.environment, 'use a store that honours If-None-Match on PUT'],
+  STORE_DISK_FULL: [ExitCode.environment, 'free space; work resumes by itself'],
+  STORE_BAD_URI: [ExitCode.usage, 'lake.uri is a path, file:///…, or s3://bucket/prefix'],
+  LOG_UNAVAILABLE: [ExitCode.environment, 'check that the log answers, then try again'],
+  LOG_AUTHENTICATION: [ExitCode.environment, 'check log.sasl and log.ssl'],
+  LOG_ACCESS_DENIED: [ExitCode.environment, 'give this user read, write and transactional ids on the topics'],
+  LOG_FENCED: [ExitCode.namedState, 'another reader took over; stop one of the two'],
+  LOG_DISK_FULL: [ExitCode.environment, 'free space under log.path; work resumes by itself'],
+  LOG_OFFSET_OUT_OF_RANGE: [ExitCode.namedState, 'retention removed events that were not applied: run `sluice repair`'],
+  LOG_FORMAT_NEWER: [ExitCode.namedState, 'a newer sluice wrote this log: upgrade this one'],
+  ECONNREFUSED: [ExitCode.environment, 'nothing listens there: check host and port'],
+  ENOTFOUND: [ExitCode.environment, 'the host name does not resolve'],
+  ETIMEDOUT: [ExitCode.environment, 'no answer: check the network'],
+  '28P01': [ExitCode.environment, 'wrong password: correct source.password'],
+  '28000': [ExitCode.environment, 'the server refuses this login: check pg_hba.conf'],
+  '3D000': [ExitCode.environment, 'the database does not exist: correct source.database'],
+};
+
+/** What to print for any error, and how to exit. */
+export function explainFailure(error: unknown): Failure {
+  if (error instanceof SluiceError) return { message: error.message, remedy: error.remedy, exit: error.exit };
+  if (!(error instanceof Error)) return { message: String(error), remedy: '', exit: ExitCode.findings };
+  for (let cause: unknown = error; cause instanceof Error; cause = cause.cause) {
+    const { code, remedy, exit } = cause as { code?: unknown; remedy?: unknown; exit?: unknown };
+    if (typeof remedy === 'string' && isExit(exit)) return { message: error.message, remedy, exit };
+    const known = typeof code === 'string' ? REMEDIES[code] : undefined;
+    if (known !== undefined) return { message: error.message || String(code), remedy: known[1], exit: known[0] };
+  }
+  return { message: error.message || error.name, remedy: 'set SLUICE_DEBUG=1 for the stack', exit: ExitCode.findings };
+}
+
+function isExit(value: unknown): value is ExitCode {
+  return typeof value === 'number' && value >= 0 && value <= 4;
+}

@@ -1,0 +1,73 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { Command, CommanderError } from 'commander';
+import { parseConfig } from '../runtime/config.ts';
+import { ConfigError, ExitCode, SluiceError } from '../runtime/errors.ts';
+import { withoutCredentials } from '../runtime/logger.ts';
+import type { CliContext } from './command.ts';
+import { COMMANDS } from './commands.ts';
+import { explainFailure } from './explain-failure.ts';
+
+const abort = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.on(signal, () => {
+    // A second signal means now.
+    if (abort.signal.aborted) process.exit(130);
+    abort.abort(signal);
+  });
+}
+
+const context: CliContext = {
+  env: process.env,
+  cwd: process.cwd(),
+  out: (text) => void process.stdout.write(text),
+  err: (text) => void process.stderr.write(text),
+  isTty: process.stdout.isTTY,
+  loadConfig(path) {
+    const file = path ?? 'sluice.yaml';
+    const absolute = resolve(process.cwd(), file);
+    const present = existsSync(absolute);
+    if (!present && path !== undefined) {
+      throw new ConfigError(
+        `${path} does not exist`,
+        'name an existing file with --config, or write one with `sluice init`',
+      );
+    }
+    return parseConfig({
+      text: present ? readFileSync(absolute, 'utf8') : null,
+      file,
+      env: process.env,
+      readFile: (name) => readFileSync(name, 'utf8'),
+    });
+  },
+  signal: abort.signal,
+  run:
+    (action) =>
+    async (...args) => {
+      try {
+        process.exitCode = await action(...args);
+      } catch (error) {
+        const failure = explainFailure(error);
+        process.stderr.write(`sluice: ${withoutCredentials(failure.message)}\n`);
+        if (failure.remedy !== '') process.stderr.write(`  ${failure.remedy}\n`);
+        if (!(error instanceof SluiceError) && process.env['SLUICE_DEBUG'] !== undefined) {
+          process.stderr.write(`${withoutCredentials(error instanceof Error ? (error.stack ?? '') : '')}\n`);
+        }
+        process.exitCode = failure.exit;
+      }
+    },
+};
+
+const program = new Command('sluice')
+  .description('Keeps a Delta Lake row-for-row equal to a PostgreSQL database, through Kafka, behind data contracts.')
+  .version('0.1.0')
+  .exitOverride()
+  .showSuggestionAfterError();
+for (const register of COMMANDS) register(program, context);
+
+try {
+  await program.parseAsync(process.argv);
+} catch (error) {
+  if (!(error instanceof CommanderError)) throw error;
+  process.exitCode = error.exitCode === 0 ? ExitCode.clean : ExitCode.usage;
+}
