@@ -1,0 +1,97 @@
+/**
+ * ColumnBatch to Parquet bytes, through parquet-wasm (the Rust `parquet` crate) over Arrow IPC.
+ * Shapes follow the Delta protocol's "Parquet" rules: INT64 microsecond timestamps, DECIMAL by precision in INT32, INT64 or
+ * FIXED_LEN_BYTE_ARRAY, 3-level `list.element`, `key_value.key/value`, data page v1, every field OPTIONAL.
+ */
+import { RecordBatch, Schema, Struct, Table, makeData, tableToIPC, type Field } from 'apache-arrow';
+import type * as ParquetWasm from 'parquet-wasm';
+import type { ColumnBatch } from '../table/column.ts';
+import type { StructType } from '../table/schema.ts';
+import { alignColumns, arrowData, arrowField } from './arrow.ts';
+import { ParquetError } from './parquet-error.ts';
+
+export type ParquetCodec = 'zstd' | 'snappy' | 'uncompressed';
+
+export interface EncodeOptions {
+  /** Default `snappy`. */
+  readonly codec?: ParquetCodec;
+  /** Rows a row group at most; default 131,072. */
+  readonly rowGroupRows?: number;
+  /** Write physical names and field ids (`delta.columnMapping.physicalName`, `.id`) from the fields' metadata. */
+  readonly columnMapping?: boolean;
+  /** Footer key/value pairs. */
+  readonly metadata?: ReadonlyMap<string, string>;
+}
+
+export const ROW_GROUP_ROWS = 131_072;
+
+type Wasm = typeof ParquetWasm;
+let loading: Promise<Wasm> | null = null;
+
+/** Compiling 5 MB of WebAssembly is put off until something is written. */
+function loadWasm(): Promise<Wasm> {
+  loading ??= import('parquet-wasm');
+  return loading;
+}
+
+/**
+ * One Parquet file. `batch.columns` are matched to `schema.fields` by name; `void` fields are left out of the file.
+ * Memory in WebAssembly is about the batch's own size plus the file's, and is given back to its heap (which never
+ * shrinks) on return: callers cut batches at their file size limit.
+ * @throws ParquetError PARQUET_ENCODE_FAILED when a column is missing, has another length, or is of another type
+ */
+export async function encodeParquet(
+  schema: StructType,
+  batch: ColumnBatch,
+  options: EncodeOptions = {},
+): Promise<Uint8Array> {
+  const ipc = arrowStream(schema, batch, options.columnMapping ?? false);
+  const wasm = await loadWasm();
+  try {
+    // Both calls take their argument over: nothing is left to free unless they throw, and then the table is dropped too.
+    return wasm.writeParquet(wasm.Table.fromIPCStream(ipc), writerProperties(wasm, options));
+  } catch (error) {
+    throw new ParquetError('PARQUET_ENCODE_FAILED', '(new file)', 'the Parquet writer refused the batch', {
+      cause: error,
+    });
+  }
+}
+
+/** The batch as an Arrow IPC stream: the one copy on the way into WebAssembly. */
+function arrowStream(schema: StructType, batch: ColumnBatch, columnMapping: boolean): Uint8Array {
+  const columns = alignColumns(schema, batch.names, batch.columns);
+  for (const { field, column } of columns) {
+    if (column.length !== batch.rowCount)
+      throw new ParquetError(
+        'PARQUET_ENCODE_FAILED',
+        '(new file)',
+        `column ${field.name} has ${column.length} rows, the batch has ${batch.rowCount}`,
+      );
+  }
+  const fields: Field[] = columns.map(({ field }) => arrowField(field, columnMapping));
+  const data = makeData({
+    type: new Struct(fields),
+    length: batch.rowCount,
+    nullCount: 0,
+    children: columns.map(({ field, column }) => arrowData(field.type, column, columnMapping)),
+  });
+  const arrowSchema = new Schema(fields);
+  return tableToIPC(new Table(arrowSchema, [new RecordBatch(arrowSchema, data)]), 'stream');
+}
+
+function writerProperties(wasm: Wasm, options: EncodeOptions): ParquetWasm.WriterProperties {
+  const codec = {
+    zstd: wasm.Compression.ZSTD,
+    snappy: wasm.Compression.SNAPPY,
+    uncompressed: wasm.Compression.UNCOMPRESSED,
+  }[options.codec ?? 'snappy'];
+  let builder = new wasm.WriterPropertiesBuilder()
+    .setWriterVersion(wasm.WriterVersion.V1)
+    .setCompression(codec)
+    .setDictionaryEnabled(true)
+    .setStatisticsEnabled(wasm.EnabledStatistics.Page)
+    .setMaxRowGroupSize(options.rowGroupRows ?? ROW_GROUP_ROWS)
+    .setCreatedBy('sluice');
+  if (options.metadata !== undefined) builder = builder.setKeyValueMetadata(new Map(options.metadata));
+  return builder.build();
+}
