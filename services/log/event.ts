@@ -9,7 +9,7 @@ export const ENVELOPE_FORMAT = 1;
 export const MARK_FORMAT = 1;
 export const READER_STATE_FORMAT = 1;
 
-/** Debezium's operation letters: create, update, delete, read (snapshot), truncate, message. `f` is ours: a fill row. */
+/** Debezium's operation letters: create, update, delete, read (snapshot; a fill row is an `r` with RecordFlags.fill), truncate. */
 export type EventOp = 'c' | 'u' | 'd' | 'r' | 't';
 
 export interface ColumnShape {

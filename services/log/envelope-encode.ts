@@ -1,0 +1,337 @@
+/**
+ * Row changes to log records: key, Debezium envelope and `sluice` header, written straight from column text.
+ *
+ * A table's shape is compiled once (`compileShapeEncoder`); `encode` then appends one record to a chunk and returns three
+ * slices of it. The slices stay valid for as long as they are held (a chunk is never written again); whoever keeps one of
+ * them for long should copy it, since it keeps its whole chunk of `chunkBytes` alive.
+ *
+ * Envelope, one line, no schema part (field names: Debezium docs, "PostgreSQL connector, data change events"):
+ *   {"before":…,"after":…,"source":{…},"op":"u","ts_ms":…,"transaction":{…},"unchanged":[…],"otherKey":{…}}
+ */
+import { ENVELOPE_FORMAT, RECORD_HEADER_BYTES, type EventOp, type TableShape } from './event.ts';
+import type { Lsn } from './position.ts';
+import { createByteSink, reserve, writeBytes, writeNatural, type ByteSink } from './byte-sink.ts';
+import { writeCell, writeNull } from './cell-encode.ts';
+import { CellKind, type Tuple } from './tuple.ts';
+import { wireFormOf, type WireForm } from './wire-kind.ts';
+
+/** What every event of a pipeline has in common. */
+export interface EnvelopeSource {
+  /** The pipeline's name (`name` in sluice.yaml). */
+  readonly name: string;
+  readonly database: string;
+}
+
+/** One change of one row. The reader may reuse one object: nothing of it is kept. */
+export interface RowEvent {
+  readonly op: EventOp;
+  /** RecordFlags. */
+  readonly flags: number;
+  readonly epoch: number;
+  readonly lsn: Lsn;
+  readonly ord: number;
+  readonly committedAtMicros: bigint;
+  /** Source transaction id, unsigned 32-bit; 0 for snapshot rows. */
+  readonly xid: number;
+  /** Wall clock of the reader, ms since 1970. */
+  readonly atMs: number;
+  /** Null for delete and truncate. */
+  readonly after: Tuple | null;
+  /** Old key or old row as pgoutput sent it; null when it sent none. */
+  readonly before: Tuple | null;
+  /** What `before` is: pgoutput's `K` (key columns only) or `O` (the whole row, replica identity FULL). */
+  readonly beforeIs: 'key' | 'row';
+  /** On the two halves of a key change: a tuple whose key columns are the other half's key. */
+  readonly otherKey: Tuple | null;
+  /** Debezium's transaction block: place among all events of the transaction, and among those of this table, from 1. 0 = none. */
+  readonly totalOrder: number;
+  readonly collectionOrder: number;
+}
+
+export interface EncodedRecord {
+  /** Null for truncate, and for tables without key columns. */
+  readonly key: Buffer | null;
+  readonly value: Buffer;
+  readonly header: Buffer;
+}
+
+interface ColumnEncoder {
+  /** `,"name":` */
+  readonly prefix: Buffer;
+  /** `,"name"` */
+  readonly quotedName: Buffer;
+  readonly form: WireForm;
+}
+
+/** A shape made ready for encoding. Holds the bytes of the last transaction's constant parts: use one a reader. */
+export interface ShapeEncoder {
+  readonly shape: TableShape;
+  readonly columns: readonly ColumnEncoder[];
+  /** Column indexes of the key, in key order. */
+  readonly keyColumns: readonly number[];
+  readonly isKey: Uint8Array;
+  readonly source: EnvelopeSource;
+  readonly cache: TransactionBytes;
+}
+
+/** The parts of an envelope that only change with the transaction. */
+interface TransactionBytes {
+  lsn: bigint;
+  epoch: number;
+  xid: number;
+  committedAtMicros: bigint;
+  snapshot: boolean;
+  /** `,"source":{…,"ord":` */
+  sourceHead: Buffer;
+  /** `,"transaction":{"id":"…","total_order":` */
+  transactionHead: Buffer;
+}
+
+export class EncodeError extends Error {
+  readonly code = 'ENCODE_KEY_MISSING';
+  constructor(message: string) {
+    super(message);
+    this.name = 'EncodeError';
+  }
+}
+
+const EMPTY = Buffer.alloc(0);
+const OPEN = 0x7b;
+const CLOSE = 0x7d;
+const OPEN_LIST = 0x5b;
+
+const BEFORE = Buffer.from('{"before":');
+const AFTER = Buffer.from(',"after":');
+const OP = Buffer.from('},"op":"x","ts_ms":');
+const OP_LETTER_AT = OP.indexOf('x');
+const COLLECTION_ORDER = Buffer.from(',"data_collection_order":');
+const NO_TRANSACTION = Buffer.from(',"transaction":null');
+const UNCHANGED = Buffer.from(',"unchanged":');
+const OTHER_KEY = Buffer.from(',"otherKey":');
+
+export function compileShapeEncoder(shape: TableShape, source: EnvelopeSource): ShapeEncoder {
+  const columns = shape.columns.map((column) => {
+    const name = JSON.stringify(column.name);
+    return { prefix: Buffer.from(`,${name}:`), quotedName: Buffer.from(`,${name}`), form: wireFormOf(column) };
+  });
+  const keyColumns = shape.columns
+    .map((column, index) => ({ index, position: column.keyPosition }))
+    .filter((column) => column.position > 0)
+    .sort((a, b) => a.position - b.position)
+    .map((column) => column.index);
+  const isKey = new Uint8Array(shape.columns.length);
+  for (const index of keyColumns) isKey[index] = 1;
+  const cache = {
+    lsn: -1n,
+    epoch: -1,
+    xid: -1,
+    committedAtMicros: -1n,
+    snapshot: false,
+    sourceHead: EMPTY,
+    transactionHead: EMPTY,
+  };
+  return { shape, columns, keyColumns, isKey, source, cache };
+}
+
+export interface EnvelopeEncoder {
+  /** @throws EncodeError when a key column's value was not sent; RangeError when text is not in the session's agreed form */
+  encode(shape: ShapeEncoder, event: RowEvent): EncodedRecord;
+}
+
+export function createEnvelopeEncoder(options?: { readonly chunkBytes?: number }): EnvelopeEncoder {
+  const sink = createByteSink(options?.chunkBytes ?? 256 * 1024);
+  return { encode: (shape, event) => encodeRecord(sink, shape, event) };
+}
+
+function encodeRecord(sink: ByteSink, shape: ShapeEncoder, event: RowEvent): EncodedRecord {
+  sink.start = sink.at;
+  writeHeader(sink, shape.shape.version, event);
+  const keyed = event.op !== 't' && shape.keyColumns.length > 0;
+  if (keyed) writeKey(sink, shape, event);
+  const valueFrom = sink.at - sink.start;
+  writeEnvelope(sink, shape, event);
+
+  const { bytes, start } = sink;
+  const headerEnd = start + RECORD_HEADER_BYTES;
+  const valueAt = start + valueFrom;
+  return {
+    key: keyed ? bytes.subarray(headerEnd, valueAt) : null,
+    value: bytes.subarray(valueAt, sink.at),
+    header: bytes.subarray(start, headerEnd),
+  };
+}
+
+/** Layout: event.ts, RECORD_HEADER. */
+function writeHeader(sink: ByteSink, shapeVersion: number, event: RowEvent): void {
+  reserve(sink, RECORD_HEADER_BYTES);
+  const { bytes, at } = sink;
+  bytes[at] = ENVELOPE_FORMAT;
+  bytes[at + 1] = event.op.charCodeAt(0);
+  bytes[at + 2] = event.flags;
+  bytes[at + 3] = 0;
+  bytes.writeUInt32BE(event.epoch, at + 4);
+  bytes.writeBigUInt64BE(event.lsn, at + 8);
+  bytes.writeUInt32BE(event.ord, at + 16);
+  bytes.writeUInt32BE(shapeVersion, at + 20);
+  bytes.writeBigInt64BE(event.committedAtMicros, at + 24);
+  sink.at = at + RECORD_HEADER_BYTES;
+}
+
+function writeKey(sink: ByteSink, shape: ShapeEncoder, event: RowEvent): void {
+  const tuple = event.after ?? event.before;
+  if (tuple === null) throw new EncodeError(`${where(shape)}: a '${event.op}' event came without a key`);
+  // A key column too wide for its page can come as unchanged TOAST; the old key then has it.
+  writeKeyColumns(sink, shape, tuple, event.before);
+}
+
+function writeKeyColumns(sink: ByteSink, shape: ShapeEncoder, tuple: Tuple, fallback: Tuple | null): void {
+  const from = sink.at - sink.start;
+  for (const index of shape.keyColumns) {
+    const held = tuple.kinds[index] === CellKind.unchanged ? fallback : tuple;
+    if (held === null || held.kinds[index] === CellKind.unchanged) {
+      throw new EncodeError(
+        `${where(shape)}: the key column '${shape.shape.columns[index]?.name ?? index}' was not sent; ` +
+          'set its storage to MAIN or PLAIN, or replica identity FULL',
+      );
+    }
+    writeColumn(sink, shape, held, index);
+  }
+  closeObject(sink, from);
+}
+
+function writeEnvelope(sink: ByteSink, shape: ShapeEncoder, event: RowEvent): void {
+  writeBytes(sink, BEFORE);
+  writeBefore(sink, shape, event);
+  writeBytes(sink, AFTER);
+  const unchanged = event.after === null ? writeNullValue(sink) : writeAfter(sink, shape, event, event.after);
+
+  refreshTransaction(shape, event);
+  const { cache } = shape;
+  writeBytes(sink, cache.sourceHead);
+  writeNatural(sink, event.ord);
+  writeBytes(sink, OP);
+  sink.bytes[sink.at - OP.length + OP_LETTER_AT] = event.op.charCodeAt(0);
+  writeNatural(sink, event.atMs);
+  if (event.totalOrder > 0) {
+    writeBytes(sink, cache.transactionHead);
+    writeNatural(sink, event.totalOrder);
+    writeBytes(sink, COLLECTION_ORDER);
+    writeNatural(sink, event.collectionOrder);
+    writeByte(sink, CLOSE);
+  } else writeBytes(sink, NO_TRANSACTION);
+  if (unchanged > 0 && event.after !== null) writeUnchanged(sink, shape, event, event.after);
+  if (event.otherKey !== null) {
+    writeBytes(sink, OTHER_KEY);
+    writeKeyColumns(sink, shape, event.otherKey, null);
+  }
+  writeByte(sink, CLOSE);
+}
+
+/** The old row under replica identity FULL, otherwise the key columns; null for inserts, snapshot rows and truncates. */
+function writeBefore(sink: ByteSink, shape: ShapeEncoder, event: RowEvent): void {
+  if (event.op !== 'u' && event.op !== 'd') {
+    writeNullValue(sink);
+    return;
+  }
+  const { before } = event;
+  if (before === null || event.beforeIs === 'key') {
+    const tuple = before ?? event.after;
+    if (tuple === null || shape.keyColumns.length === 0) writeNullValue(sink);
+    else writeKeyColumns(sink, shape, tuple, before);
+    return;
+  }
+  const from = sink.at - sink.start;
+  for (let index = 0; index < shape.columns.length; index++) {
+    if (before.kinds[index] !== CellKind.unchanged) writeColumn(sink, shape, before, index);
+  }
+  closeObject(sink, from);
+}
+
+/** Returns how many columns are left out as unchanged. */
+function writeAfter(sink: ByteSink, shape: ShapeEncoder, event: RowEvent, after: Tuple): number {
+  const from = sink.at - sink.start;
+  let unchanged = 0;
+  for (let index = 0; index < shape.columns.length; index++) {
+    if (after.kinds[index] !== CellKind.unchanged) writeColumn(sink, shape, after, index);
+    else if (oldHolds(shape, event, index)) writeColumn(sink, shape, event.before as Tuple, index);
+    else unchanged++;
+  }
+  closeObject(sink, from);
+  return unchanged;
+}
+
+/** Replica identity FULL sends the old row with its TOAST values, so an unchanged column is known after all. */
+function oldHolds(shape: ShapeEncoder, event: RowEvent, index: number): boolean {
+  const { before } = event;
+  if (before === null || before.kinds[index] === CellKind.unchanged) return false;
+  return event.beforeIs === 'row' || shape.isKey[index] === 1;
+}
+
+function writeUnchanged(sink: ByteSink, shape: ShapeEncoder, event: RowEvent, after: Tuple): void {
+  writeBytes(sink, UNCHANGED);
+  const from = sink.at - sink.start;
+  for (let index = 0; index < shape.columns.length; index++) {
+    if (after.kinds[index] !== CellKind.unchanged || oldHolds(shape, event, index)) continue;
+    writeBytes(sink, (shape.columns[index] as ColumnEncoder).quotedName);
+  }
+  sink.bytes[sink.start + from] = OPEN_LIST; // the first comma's place
+  writeByte(sink, 0x5d);
+}
+
+function writeColumn(sink: ByteSink, shape: ShapeEncoder, tuple: Tuple, index: number): void {
+  const column = shape.columns[index] as ColumnEncoder;
+  writeBytes(sink, column.prefix);
+  if (tuple.kinds[index] === CellKind.text) {
+    writeCell(sink, column.form, tuple.bytes, tuple.starts[index] as number, tuple.ends[index] as number);
+  } else writeNullValue(sink);
+}
+
+/** Every member was written with a comma before it: the first comma becomes the opening brace. */
+function closeObject(sink: ByteSink, from: number): void {
+  reserve(sink, 2);
+  if (sink.at - sink.start === from) sink.at++;
+  sink.bytes[sink.start + from] = OPEN;
+  sink.bytes[sink.at++] = CLOSE;
+}
+
+function writeByte(sink: ByteSink, byte: number): void {
+  reserve(sink, 1);
+  sink.bytes[sink.at++] = byte;
+}
+
+function writeNullValue(sink: ByteSink): 0 {
+  reserve(sink, 4);
+  writeNull(sink);
+  return 0;
+}
+
+function refreshTransaction(shape: ShapeEncoder, event: RowEvent): void {
+  const { cache, source } = shape;
+  const snapshot = event.op === 'r';
+  if (
+    cache.lsn === event.lsn &&
+    cache.xid === event.xid &&
+    cache.epoch === event.epoch &&
+    cache.committedAtMicros === event.committedAtMicros &&
+    cache.snapshot === snapshot
+  ) {
+    return;
+  }
+  cache.lsn = event.lsn;
+  cache.xid = event.xid;
+  cache.epoch = event.epoch;
+  cache.committedAtMicros = event.committedAtMicros;
+  cache.snapshot = snapshot;
+  const { schema, table } = shape.shape;
+  cache.sourceHead = Buffer.from(
+    `,"source":{"version":"${ENVELOPE_FORMAT}","connector":"postgresql","name":${JSON.stringify(source.name)}` +
+      `,"ts_ms":${event.committedAtMicros / 1000n},"snapshot":"${snapshot}","db":${JSON.stringify(source.database)}` +
+      `,"sequence":"[\\"${event.lsn}\\",\\"${event.lsn}\\"]","schema":${JSON.stringify(schema)}` +
+      `,"table":${JSON.stringify(table)},"txId":${event.xid},"lsn":${event.lsn},"epoch":${event.epoch},"ord":`,
+  );
+  cache.transactionHead = Buffer.from(`,"transaction":{"id":"${event.xid}:${event.lsn}","total_order":`);
+}
+
+function where(shape: ShapeEncoder): string {
+  return `table ${shape.shape.schema}.${shape.shape.table}`;
+}
