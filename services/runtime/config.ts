@@ -6,7 +6,7 @@ import { parseDocument } from 'yaml';
 import { CONFIG_SCHEMA, isField, type Field, type Section } from './config-schema.ts';
 import { DEFAULT_TRIGGER_LOCAL, parseDuration, parseSize } from './duration.ts';
 import { ConfigError } from './errors.ts';
-import { nearest } from './nearest.ts';
+import { nearest } from '../../contracts/engine/nearest.ts';
 
 export interface TlsFiles {
   readonly enabled: boolean;

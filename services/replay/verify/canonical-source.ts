@@ -1,0 +1,67 @@
+/**
+ * One canonical text a row, computed by PostgreSQL itself, so that what is compared does not pass through our decoder.
+ * Each cell is `<octets>:<text>` or `~` for NULL; floats are their IEEE bytes in hex, bytea is hex, arrays are
+ * `A<count>` and their elements' cells; every other type is the text its output function gives (as pgoutput sends it).
+ * The session must run with TimeZone=UTC, DateStyle=ISO, IntervalStyle=postgres, bytea_output=hex, extra_float_digits=3.
+ */
+import type { ColumnShape } from '../../log/event.ts';
+
+export function quoteIdentifier(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+/** SQL expression of a whole row's canonical text. */
+export function canonicalRow(columns: readonly ColumnShape[], asText: ReadonlySet<string>): string {
+  return columns.map((column) => canonicalCell(column, asText.has(column.name))).join(' || ');
+}
+
+/** SQL expression (never NULL) of one cell. `heldAsText`: the lake keeps this column as PostgreSQL's text. */
+export function canonicalCell(column: ColumnShape, heldAsText: boolean): string {
+  return framed(cellText(quoteIdentifier(column.name), column, heldAsText));
+}
+
+function framed(expression: string): string {
+  return `coalesce(octet_length(convert_to(${expression}, 'UTF8')) || ':' || ${expression}, '~')`;
+}
+
+/** SQL expression of the cell's text; NULL for NULL. */
+function cellText(name: string, column: ColumnShape, heldAsText: boolean): string {
+  if (heldAsText) return outputText(name);
+  if (column.kind === 'array') {
+    const element = framed(scalarText('e', column.baseType ?? 'text'));
+    return (
+      `(case when ${name} is null then null when array_ndims(${name}) > 1 or array_lower(${name}, 1) <> 1 then ${outputText(name)} ` +
+      `else 'A' || cardinality(${name}) || (select coalesce(string_agg(${element}, '' order by o), '') ` +
+      `from unnest(${name}) with ordinality as u(e, o)) end)`
+    );
+  }
+  return scalarText(name, column.kind === 'domain' ? (column.baseType ?? column.pgType) : column.pgType);
+}
+
+function scalarText(name: string, pgType: string): string {
+  switch (pgType.replace(/\(.*$/, '').trim()) {
+    case 'real':
+      return `encode(float4send(${name}), 'hex')`;
+    case 'double precision':
+      return `encode(float8send(${name}), 'hex')`;
+    case 'bytea':
+      return `encode(${name}, 'hex')`;
+    default:
+      return outputText(name);
+  }
+}
+
+/** The type's output function; a cast to text would strip the blanks of char(n). */
+function outputText(name: string): string {
+  return `(case when ${name} is not null then concat(${name}) end)`;
+}
+
+/** Bucket of a key: a range of its hash's first 32 bits. */
+export function bucketExpression(keyText: string, buckets: number): string {
+  return `(('x' || substr(md5(${keyText}), 1, 8))::bit(32)::bigint & 4294967295) * ${buckets} / 4294967296`;
+}
+
+/** Order-independent part of a row in its bucket's sum: the first 64 bits of its MD5, unsigned would not fit, so signed. */
+export function rowHashExpression(rowText: string): string {
+  return `('x' || substr(md5(${rowText}), 1, 16))::bit(64)::bigint`;
+}

@@ -1,0 +1,164 @@
+/** The source side of verify: sums, images and rows in one REPEATABLE READ snapshot, within a byte rate. */
+import type { TableShape } from '../../log/event.ts';
+import { parseLsn } from '../../log/position.ts';
+import type { BucketSums } from './buckets.ts';
+import {
+  bucketExpression,
+  canonicalCell,
+  canonicalRow,
+  quoteIdentifier,
+  rowHashExpression,
+} from './canonical-source.ts';
+import type { Images, SourceSnapshot } from './verify.ts';
+
+/** A session whose results come as text. TimeZone=UTC, DateStyle=ISO, row_security=off are set by whoever opens it. */
+export interface SqlSession {
+  query(sql: string, values?: readonly unknown[]): Promise<readonly (readonly (string | null)[])[]>;
+  close(): Promise<void>;
+}
+
+export interface SourceSnapshotOptions {
+  readonly shape: TableShape;
+  /** Columns that the lake holds as PostgreSQL's text. */
+  readonly asText: ReadonlySet<string>;
+  /** SQL predicate of the user, or null. */
+  readonly where: string | null;
+  /** Bytes of the table read a second, or null. */
+  readonly bytesPerSecond: number | null;
+  readonly sleep: (ms: number) => Promise<void>;
+  /** Bytes of heap read by one statement. */
+  readonly chunkBytes?: number;
+}
+
+const PAGE_BYTES = 8192;
+const KEYS_PER_QUERY = 1_000;
+
+export async function openSourceSnapshot(session: SqlSession, options: SourceSnapshotOptions): Promise<SourceSnapshot> {
+  await session.query('begin isolation level repeatable read read only');
+  const [row] = await session.query('select pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text');
+  const lsn = await flushedUpTo(session, endOfRecords(parseLsn(row?.[1] ?? '')), options.sleep);
+  const { shape } = options;
+  const keys = shape.columns
+    .filter((column) => column.keyPosition > 0)
+    .toSorted((a, b) => a.keyPosition - b.keyPosition);
+  if (keys.length === 0) throw new TypeError(`${shape.schema}.${shape.table} has no key to compare by`);
+  const keyText = keys.map((column) => canonicalCell(column, options.asText.has(column.name))).join(' || ');
+  const rowText = canonicalRow(shape.columns, options.asText);
+  const relation = `${quoteIdentifier(shape.schema)}.${quoteIdentifier(shape.table)}`;
+  const filter = options.where === null ? 'true' : `(${options.where})`;
+
+  async function* chunks(): AsyncGenerator<string> {
+    if (options.bytesPerSecond === null || (await isPartitioned(session, relation))) {
+      yield 'true';
+      return;
+    }
+    const [size] = await session.query(`select (pg_relation_size($1::regclass) / ${PAGE_BYTES})::text`, [relation]);
+    const pages = Number(size?.[0] ?? '0');
+    const step = Math.max(1, Math.floor((options.chunkBytes ?? 8_388_608) / PAGE_BYTES));
+    for (let page = 0; page <= pages; page += step) {
+      const last = page + step > pages;
+      yield `ctid >= '(${page},0)'::tid${last ? '' : ` and ctid < '(${page + step},0)'::tid`}`;
+      await options.sleep((Math.min(step, pages - page) * PAGE_BYTES * 1_000) / options.bytesPerSecond);
+    }
+  }
+
+  return {
+    lsn,
+    async sums(buckets) {
+      const byBucket = new Map<number, { rows: number; sum: bigint }>();
+      let rows = 0;
+      for await (const chunk of chunks()) {
+        const found = await session.query(
+          `select b::text, count(*)::text, sum(h)::text from (
+             select ${bucketExpression(keyText, buckets)} as b, ${rowHashExpression(rowText)} as h
+             from ${relation} where ${filter} and ${chunk}) s group by b`,
+        );
+        for (const [bucket, count, sum] of found) {
+          const old = byBucket.get(Number(bucket)) ?? { rows: 0, sum: 0n };
+          byBucket.set(Number(bucket), { rows: old.rows + Number(count), sum: old.sum + BigInt(sum ?? '0') });
+          rows += Number(count);
+        }
+      }
+      return { rows, byBucket } satisfies BucketSums;
+    },
+    async images(buckets, wanted) {
+      const images: Images = new Map();
+      for await (const chunk of chunks()) {
+        const found = await session.query(
+          `select ${keyText}, ${rowText} from ${relation}
+           where ${filter} and ${chunk} and ${bucketExpression(keyText, buckets)} = any($1::bigint[])`,
+          [[...wanted]],
+        );
+        addImages(images, found);
+      }
+      return images;
+    },
+    async rows(wantedKeys) {
+      const images: Images = new Map();
+      for (let i = 0; i < wantedKeys.length; i += KEYS_PER_QUERY) {
+        const part = wantedKeys.slice(i, i + KEYS_PER_QUERY);
+        const values = keys.map((_, column) => part.map((key) => splitKey(key)[column] ?? null));
+        const match = keys
+          .map(
+            (column, index) =>
+              `t.${quoteIdentifier(column.name)} = k.c${index}::${column.kind === 'domain' ? (column.baseType ?? column.pgType) : column.pgType}`,
+          )
+          .join(' and ');
+        const unnested = keys.map((_, index) => `$${index + 1}::text[]`).join(', ');
+        const names = keys.map((_, index) => `c${index}`).join(', ');
+        const found = await session.query(
+          `select ${keyText}, ${rowText} from ${relation} t
+           where ${filter} and exists (select 1 from unnest(${unnested}) as k(${names}) where ${match})`,
+          values,
+        );
+        addImages(images, found);
+      }
+      return images;
+    },
+    async close() {
+      await session.query('rollback');
+      await session.close();
+    },
+  };
+}
+
+function addImages(images: Images, rows: readonly (readonly (string | null)[])[]): void {
+  for (const [key, text] of rows) images.set(key ?? '', { text: text ?? '', hash: 0n });
+}
+
+/** Cell texts of a canonical key (`3:abc1:7` → ['abc', '7']). */
+export function splitKey(key: string): string[] {
+  const bytes = Buffer.from(key);
+  const cells: string[] = [];
+  let at = 0;
+  while (at < bytes.length) {
+    const colon = bytes.indexOf(0x3a, at);
+    const length = Number(bytes.toString('latin1', at, colon));
+    cells.push(bytes.toString('utf8', colon + 1, colon + 1 + length));
+    at = colon + 1 + length;
+  }
+  return cells;
+}
+
+async function isPartitioned(session: SqlSession, relation: string): Promise<boolean> {
+  const [row] = await session.query(`select relkind::text from pg_class where oid = $1::regclass`, [relation]);
+  return row?.[0] === 'p';
+}
+
+/**
+ * The insert position right behind a WAL page boundary counts the page header of 24 or 40 bytes that nothing has written
+ * yet; the server never reports such a position as flushed while it is idle. The end of the last record is before it.
+ */
+function endOfRecords(insert: bigint): bigint {
+  const inPage = insert % BigInt(PAGE_BYTES);
+  return inPage === 24n || inPage === 40n ? insert - inPage : insert;
+}
+
+/** Waits until the WAL up to this position is flushed, so that the slot can deliver it. Resolves to the position. */
+async function flushedUpTo(session: SqlSession, target: bigint, sleep: (ms: number) => Promise<void>): Promise<bigint> {
+  for (;;) {
+    const [row] = await session.query('select pg_current_wal_flush_lsn()::text');
+    if (parseLsn(row?.[0] ?? '') >= target) return target;
+    await sleep(20);
+  }
+}

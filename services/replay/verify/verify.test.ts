@@ -1,0 +1,119 @@
+import { describe, expect, it } from 'vitest';
+import type { TableShape } from '../../log/event.ts';
+import { bucketOf, rowHash, type BucketSums } from './buckets.ts';
+import { VERIFY_DEFAULTS, verifyTable, type Images, type VerifyPorts } from './verify.ts';
+
+const shape: TableShape = { schema: 'public', table: 't', oid: 1, version: 1, columns: [] };
+type Rows = Map<string, string>;
+
+function sums(rows: Rows, buckets: number): BucketSums {
+  const byBucket = new Map<number, { rows: number; sum: bigint }>();
+  for (const [key, text] of rows) {
+    const bucket = bucketOf(key, buckets);
+    const old = byBucket.get(bucket) ?? { rows: 0, sum: 0n };
+    byBucket.set(bucket, { rows: old.rows + 1, sum: old.sum + rowHash(text) });
+  }
+  return { rows: rows.size, byBucket };
+}
+
+function images(rows: Rows, keep: (key: string) => boolean): Images {
+  return new Map([...rows].filter(([key]) => keep(key)).map(([key, text]) => [key, { text, hash: rowHash(text) }]));
+}
+
+/** Two in-memory sides; `beforeRound` plays the writer between two looks. */
+function ports(
+  source: Rows,
+  lake: Rows,
+  options: { parked?: string[]; beforeLook?: (look: number) => void } = {},
+): VerifyPorts {
+  let look = 0;
+  const side = (rows: Rows) => ({
+    sums: (buckets: number) => Promise.resolve(sums(rows, buckets)),
+    images: (buckets: number, wanted: ReadonlySet<number>) =>
+      Promise.resolve(images(rows, (key) => wanted.has(bucketOf(key, buckets)))),
+    rows: (keys: readonly string[]) => Promise.resolve(images(rows, (key) => keys.includes(key))),
+  });
+  return {
+    source: () => {
+      options.beforeLook?.(look);
+      look += 1;
+      return Promise.resolve({ lsn: BigInt(look), ...side(new Map(source)), close: () => Promise.resolve() });
+    },
+    reached: () => Promise.resolve(),
+    lake: () => Promise.resolve({ version: BigInt(look), ...side(new Map(lake)) }),
+    parked: () => Promise.resolve(new Set(options.parked)),
+  };
+}
+
+const table = (count: number): Rows => new Map(Array.from({ length: count }, (_, i) => [`1:${i}`, `1:${i}5:row-${i}`]));
+
+describe('verifyTable', () => {
+  it('passes equal tables in the first pass', async () => {
+    const result = await verifyTable(shape, ports(table(5000), table(5000)));
+    expect(result).toMatchObject({ equal: true, sourceRows: 5000, lakeRows: 5000, rounds: 0, differences: [] });
+  });
+
+  it('finds a changed cell, a missing row, an extra row and a swapped pair', async () => {
+    const lake = table(5000);
+    lake.set('1:7', 'changed');
+    lake.delete('1:8');
+    lake.set('1:x', 'extra');
+    const swapped = lake.get('1:10') ?? '';
+    lake.set('1:10', lake.get('1:11') ?? '');
+    lake.set('1:11', swapped);
+    const result = await verifyTable(shape, ports(table(5000), lake));
+    expect(result.equal).toBe(false);
+    expect(result.differences.map(({ key, kind }) => [key, kind]).toSorted()).toEqual([
+      ['1:10', 'differs'],
+      ['1:11', 'differs'],
+      ['1:7', 'differs'],
+      ['1:8', 'missing'],
+      ['1:x', 'extra'],
+    ]);
+  });
+
+  it('does not call a row different that moved on while it looked', async () => {
+    const [source, lake] = [table(100), table(100)];
+    const result = await verifyTable(
+      shape,
+      ports(source, lake, {
+        beforeLook(look) {
+          // The source is always one step ahead until look 5; then the lake catches up.
+          if (look < 5) source.set('1:1', `v${look}`);
+          lake.set('1:1', look < 5 ? `v${look - 1}` : (source.get('1:1') ?? ''));
+        },
+      }),
+    );
+    expect(result).toMatchObject({ equal: true, unsettled: 0 });
+    expect(result.rounds).toBeGreaterThan(1);
+  });
+
+  it('reports a row that never stands still as unsettled, not as equal', async () => {
+    const [source, lake] = [table(10), table(10)];
+    let n = 0;
+    const result = await verifyTable(
+      shape,
+      ports(source, lake, { beforeLook: () => void source.set('1:1', `v${(n += 1)}`) }),
+    );
+    expect(result).toMatchObject({ equal: false, unsettled: 1, rounds: VERIFY_DEFAULTS.roundsMax });
+  });
+
+  it('sets parked keys apart', async () => {
+    const lake = table(10);
+    lake.delete('1:3');
+    const result = await verifyTable(shape, ports(table(10), lake, { parked: ['1:3'] }));
+    expect(result).toMatchObject({ equal: true, parkedKeys: 1, differences: [] });
+  });
+
+  it('stays within its limits when everything differs', async () => {
+    const lake = new Map([...table(3000)].map(([key]) => [key, 'other']));
+    const result = await verifyTable(shape, ports(table(3000), lake), {
+      ...VERIFY_DEFAULTS,
+      imagesMax: 50,
+      candidatesMax: 100,
+      differencesMax: 10,
+    });
+    expect(result.equal).toBe(false);
+    expect(result.differences).toHaveLength(10);
+  });
+});
