@@ -1,5 +1,5 @@
 /** The source side of verify: sums, images and rows in one REPEATABLE READ snapshot, within a byte rate. */
-import type { TableShape } from '../../log/event.ts';
+import type { ColumnShape, TableShape } from '../../log/event.ts';
 import { parseLsn } from '../../log/position.ts';
 import type { BucketSums } from './buckets.ts';
 import {
@@ -98,12 +98,7 @@ export async function openSourceSnapshot(session: SqlSession, options: SourceSna
       for (let i = 0; i < wantedKeys.length; i += KEYS_PER_QUERY) {
         const part = wantedKeys.slice(i, i + KEYS_PER_QUERY);
         const values = keys.map((_, column) => part.map((key) => splitKey(key)[column] ?? null));
-        const match = keys
-          .map(
-            (column, index) =>
-              `t.${quoteIdentifier(column.name)} = k.c${index}::${column.kind === 'domain' ? (column.baseType ?? column.pgType) : column.pgType}`,
-          )
-          .join(' and ');
+        const match = keys.map((column, index) => keyMatch(column, `k.c${index}`, options.asText)).join(' and ');
         const unnested = keys.map((_, index) => `$${index + 1}::text[]`).join(', ');
         const names = keys.map((_, index) => `c${index}`).join(', ');
         const found = await session.query(
@@ -120,6 +115,15 @@ export async function openSourceSnapshot(session: SqlSession, options: SourceSna
       await session.close();
     },
   };
+}
+
+/** Types whose canonical text is not their input text are compared in canonical form, all others through the key's index. */
+function keyMatch(column: ColumnShape, cell: string, asText: ReadonlySet<string>): string {
+  const type = column.kind === 'domain' ? (column.baseType ?? column.pgType) : column.pgType;
+  if (/^(bytea|real|double precision)/.test(type) || column.kind === 'array') {
+    return `${canonicalCell(column, asText.has(column.name))} = octet_length(${cell}) || ':' || ${cell}`;
+  }
+  return `t.${quoteIdentifier(column.name)} = ${cell}::${type}`;
 }
 
 function addImages(images: Images, rows: readonly (readonly (string | null)[])[]): void {
