@@ -1,71 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import { columnOf as column, rowEvent as event, shapeOf, tupleOf, UNCHANGED } from '../../test/support/row-events.ts';
 import type { ColumnShape, TableShape } from './event.ts';
-import { lsn } from './position.ts';
-import { CellKind, type Tuple } from './tuple.ts';
 import { compileShapeEncoder, createEnvelopeEncoder, EncodeError, type RowEvent } from './envelope-encode.ts';
-
-const UNCHANGED = Symbol('unchanged');
-type Text = string | null | typeof UNCHANGED;
-
-function column(name: string, pgType: string, keyPosition = 0, extra: Partial<ColumnShape> = {}): ColumnShape {
-  return {
-    name,
-    typeOid: 0,
-    typeModifier: -1,
-    pgType,
-    baseType: pgType.endsWith('[]') ? pgType.slice(0, -2) : null,
-    kind: pgType.endsWith('[]') ? 'array' : 'base',
-    enumLabels: null,
-    notNull: false,
-    keyPosition,
-    ...extra,
-  };
-}
-
-function shapeOf(columns: readonly ColumnShape[]): TableShape {
-  return { schema: 'public', table: 'orders', oid: 4711, version: 7, columns };
-}
-
-function tupleOf(cells: readonly Text[]): Tuple {
-  const kinds = new Uint8Array(cells.length);
-  const starts = new Int32Array(cells.length);
-  const ends = new Int32Array(cells.length);
-  const parts: Buffer[] = [Buffer.from('head')];
-  let at = 4;
-  cells.forEach((cell, i) => {
-    if (cell === null) kinds[i] = CellKind.null;
-    else if (typeof cell === 'symbol') kinds[i] = CellKind.unchanged;
-    else {
-      const bytes = Buffer.from(cell);
-      kinds[i] = CellKind.text;
-      starts[i] = at;
-      ends[i] = at + bytes.length;
-      at += bytes.length;
-      parts.push(bytes);
-    }
-  });
-  return { bytes: Buffer.concat(parts), kinds, starts, ends };
-}
-
-function event(change: Partial<RowEvent>): RowEvent {
-  return {
-    op: 'c',
-    flags: 0,
-    epoch: 1,
-    lsn: lsn(0x1_0000_0010n),
-    ord: 0,
-    committedAtMicros: 1_700_000_000_123_456n,
-    xid: 755,
-    atMs: 1_700_000_000_500,
-    after: null,
-    before: null,
-    beforeIs: 'key',
-    otherKey: null,
-    totalOrder: 1,
-    collectionOrder: 1,
-    ...change,
-  };
-}
 
 const source = { name: 'shop', database: 'sho"p' };
 const keyed = shapeOf([column('tenant', 'integer', 2), column('id', 'bigint', 1), column('body', 'text')]);

@@ -8,7 +8,7 @@
  * Envelope, one line, no schema part (field names: Debezium docs, "PostgreSQL connector, data change events"):
  *   {"before":…,"after":…,"source":{…},"op":"u","ts_ms":…,"transaction":{…},"unchanged":[…],"otherKey":{…}}
  */
-import { ENVELOPE_FORMAT, RECORD_HEADER_BYTES, type EventOp, type TableShape } from './event.ts';
+import { ENVELOPE_FORMAT, RECORD_HEADER_BYTES, RecordFlags, type EventOp, type TableShape } from './event.ts';
 import type { Lsn } from './position.ts';
 import { createByteSink, reserve, writeBytes, writeNatural, type ByteSink } from './byte-sink.ts';
 import { writeCell, writeNull } from './cell-encode.ts';
@@ -25,7 +25,7 @@ export interface EnvelopeSource {
 /** One change of one row. The reader may reuse one object: nothing of it is kept. */
 export interface RowEvent {
   readonly op: EventOp;
-  /** RecordFlags. */
+  /** RecordFlags; `otherKey` is added by the encoder. */
   readonly flags: number;
   readonly epoch: number;
   readonly lsn: Lsn;
@@ -167,7 +167,7 @@ function writeHeader(sink: ByteSink, shapeVersion: number, event: RowEvent): voi
   const { bytes, at } = sink;
   bytes[at] = ENVELOPE_FORMAT;
   bytes[at + 1] = event.op.charCodeAt(0);
-  bytes[at + 2] = event.flags;
+  bytes[at + 2] = event.otherKey === null ? event.flags : event.flags | RecordFlags.otherKey;
   bytes[at + 3] = 0;
   bytes.writeUInt32BE(event.epoch, at + 4);
   bytes.writeBigUInt64BE(event.lsn, at + 8);

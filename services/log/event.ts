@@ -48,6 +48,8 @@ export const RecordFlags = {
   claimCheck: 1,
   /** A fill row: only columns that no event of the chunk's window carried. */
   fill: 2,
+  /** One half of a key change: the envelope has `otherKey`. Set by the encoder. */
+  otherKey: 4,
 } as const;
 
 export interface RecordHeader {
