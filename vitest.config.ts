@@ -6,7 +6,7 @@ import { defineConfig } from 'vitest/config';
  */
 export default defineConfig({
   test: {
-    reporters: ['default'],
+    reporters: ['default', './test/support/closing-line-reporter.ts'],
     projects: [
       {
         test: {
@@ -23,6 +23,7 @@ export default defineConfig({
           exclude: ['test/architecture.test.ts'],
           pool: 'forks',
           fileParallelism: false,
+          globalSetup: ['./test/support/server-keeper.ts'],
           testTimeout: 120_000,
           hookTimeout: 180_000,
         },

@@ -11,18 +11,17 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { userCacheFolder } from './cache-folder.ts';
-import { fetchOnce } from './fetch-once.ts';
 import { freePort } from './free-port.ts';
 import { kafkaProperties } from './kafka-properties.ts';
 import type { KafkaPorts, KafkaSecurity } from './kafka-properties.ts';
 import { LocalServerError } from './local-server-error.ts';
+import { fetchJars } from './maven.ts';
 import { startServerProcess } from './server-process.ts';
 import type { ServerProcess } from './server-process.ts';
 import { findTool, runTool } from './toolchain.ts';
 
 export const KAFKA_VERSION = '4.1.1';
 const LOG4J_BINDING_VERSION = '2.24.3';
-const DEPENDENCY_PLUGIN = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1';
 const START_TIMEOUT_MS = 90_000;
 const STOP_TIMEOUT_MS = 45_000;
 const STARTED_LINE = 'Kafka Server started';
@@ -58,19 +57,18 @@ export interface KafkaServer {
 
 /** Folder with Kafka's jars, fetched with Maven on first use. @throws SERVER_UNAVAILABLE */
 export async function fetchKafka(cache: string = userCacheFolder()): Promise<string> {
-  return fetchOnce(resolve(cache), `kafka-${KAFKA_VERSION}`, async (folder) => {
-    await writeFile(join(folder, 'pom.xml'), POM);
-    const args = ['-q', '-B', '-f', join(folder, 'pom.xml'), `${DEPENDENCY_PLUGIN}:copy-dependencies`];
-    const options = ['-DincludeScope=runtime', `-DoutputDirectory=${join(folder, 'libs')}`];
-    await runTool('mvn', [...args, ...options], { what: `fetching Kafka ${KAFKA_VERSION}` });
-  });
+  return fetchJars(resolve(cache), `kafka-${KAFKA_VERSION}`, [
+    `org.apache.kafka:kafka_2.13:${KAFKA_VERSION}`,
+    // Kafka's own artifact leaves the choice of a logging binding to the user; without one it would fail in silence.
+    `org.apache.logging.log4j:log4j-slf4j-impl:${LOG4J_BINDING_VERSION}`,
+  ]);
 }
 
 /** @throws LocalServerError */
 export async function startKafka(options: KafkaOptions = {}): Promise<KafkaServer> {
   const java = findTool('java');
   if (java === null) throw new LocalServerError('SERVER_UNAVAILABLE', 'Kafka needs Java 17 (`java` is not on PATH)');
-  const libs = join(await fetchKafka(options.cache), 'libs', '*');
+  const libs = join(await fetchKafka(options.cache), '*');
   const temporary = options.dataDir === undefined ? await mkdtemp(join(tmpdir(), 'sluice-kafka-')) : null;
   const folder = temporary ?? resolve(options.dataDir ?? '');
   const logFile = join(folder, 'kafka.log');
@@ -203,19 +201,6 @@ function readFrom(file: string, offset: number): string {
   }
   return bytes.toString('latin1');
 }
-
-// Kafka's own artifact leaves the choice of a logging binding to the user; without one it would fail in silence.
-const POM = `<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>local</groupId>
-  <artifactId>kafka-runtime</artifactId>
-  <version>1</version>
-  <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>${KAFKA_VERSION}</version></dependency>
-    <dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>${LOG4J_BINDING_VERSION}</version></dependency>
-  </dependencies>
-</project>
-`;
 
 const LOG4J = `rootLogger.level = WARN
 rootLogger.appenderRef.out.ref = OUT
