@@ -7,7 +7,12 @@ import { compareHash, groupByHash, hashKeys, hashText, sortByHash } from './key-
 const RUNS = Number(process.env['SLUICE_TEST_RUNS'] ?? 50);
 
 function int32(values: readonly (number | null)[]): ColumnVector {
-  return { kind: 'int32', length: values.length, validity: bits(values), values: Int32Array.from(values, (v) => v ?? 0) };
+  return {
+    kind: 'int32',
+    length: values.length,
+    validity: bits(values),
+    values: Int32Array.from(values, (v) => v ?? 0),
+  };
 }
 function int64(values: readonly (bigint | null)[]): ColumnVector {
   return {
@@ -58,7 +63,13 @@ describe('hashKeys', () => {
     expect([...groupByHash(hashes, 3).groupOf]).toEqual([0, 1, 0]);
   });
   test('refuses a list column by name', () => {
-    const list: ColumnVector = { kind: 'list', length: 0, validity: null, offsets: new Int32Array(1), child: int32([]) };
+    const list: ColumnVector = {
+      kind: 'list',
+      length: 0,
+      validity: null,
+      offsets: new Int32Array(1),
+      child: int32([]),
+    };
     expect(() => hashKeys([list], 0)).toThrow(/list column cannot be part of a key/);
   });
 });

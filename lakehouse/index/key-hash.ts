@@ -15,6 +15,9 @@ export const KEY_HASH_BYTES = 16;
 /** 32-bit words a hash. */
 export const HASH_WORDS = 4;
 
+/** `hash` takes any encoding of Buffer; its type names only the usual ones. */
+const LATIN1 = 'latin1' as 'hex';
+
 const Tag = { null: 0, integer: 1, boolean: 2, float: 3, decimal: 4, bytes: 5 } as const;
 
 export class KeyTypeError extends Error {
@@ -42,7 +45,7 @@ export function hashKeys(columns: readonly ColumnVector[], rowCount: number): Ui
     if (need > scratch.length) scratch = Buffer.allocUnsafe(need * 2);
     const length = writeKey(columns, row, scratch);
     // `latin1` is the cheapest way out of the native call: one short string, no buffer object a row.
-    outBytes.latin1Write(hash('sha256', scratch.subarray(0, length), 'latin1'), row * KEY_HASH_BYTES, KEY_HASH_BYTES);
+    outBytes.write(hash('sha256', scratch.subarray(0, length), LATIN1), row * KEY_HASH_BYTES, KEY_HASH_BYTES, 'latin1');
   }
   return out;
 }

@@ -1,0 +1,369 @@
+/**
+ * The key index: key hash → place and position of its row, or the fence of its delete. A cache of what the table says; it
+ * names the table version that it mirrors, and `follow.ts` brings it to the snapshot before use.
+ *
+ * A log-structured merge: each commit adds one sorted run in memory; when these hold MEMORY_ENTRIES they become one file,
+ * and files of like size are merged in the background. Runs stand newest first, and the newest run that holds a key holds
+ * all its living rows. An entry can be outdated in one way only: its row was deleted (by a vector or with its file) by
+ * another writer. The reader of an answer checks that against the snapshot, so foreign deletes need no work here.
+ */
+import { randomUUID } from 'node:crypto';
+import { mkdir, readdir, rm, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ENTRY_WORDS, emptyLookup, searchEntries, type Lookup } from './entry.ts';
+import { IndexError } from './index-error.ts';
+import { loadManifest, saveManifest, type Manifest, type TruncatePosition } from './manifest.ts';
+import { createRun, openRun, type FileRun } from './run-file.ts';
+import { memorySource, mergeInMemory, mergeRuns, type MergeRules } from './run-merge.ts';
+
+/** Entries kept in memory before they go to disk: 10 MB. */
+export const MEMORY_ENTRIES = 262_144;
+/** Above this much, a commit waits for the disk. */
+const MEMORY_ENTRIES_MAX = MEMORY_ENTRIES * 4;
+const MEMORY_RUNS_MAX = 6;
+/** Files of one size class before they are merged. */
+const CLASS_RUNS_MAX = 4;
+
+export interface IndexIdentity {
+  readonly tableId: string;
+  /** `name:type` of each key column, in key order. */
+  readonly keyColumns: readonly string[];
+}
+
+export interface IndexChange {
+  /** Version of the table after this change. */
+  readonly version: bigint;
+  /** Sorted entries (entry.ts), newer than all before. */
+  readonly entries: Uint32Array;
+  readonly added: readonly { readonly ordinal: number; readonly path: string }[];
+  readonly removed: readonly string[];
+  readonly truncate: TruncatePosition | null;
+}
+
+export interface KeyIndex {
+  /** Table version mirrored, or null when empty (new, of another table, corrupt): then it is to be rebuilt. */
+  version(): bigint | null;
+  truncate(): TruncatePosition | null;
+  pathOf(ordinal: number): string | undefined;
+  ordinalOf(path: string): number | undefined;
+  paths(): Iterable<string>;
+  /** A number for a file to be; it counts once `apply` names it. */
+  reserveOrdinal(): number;
+  /** `order`: row numbers in hash order. @throws IndexError INDEX_CORRUPT */
+  lookup(hashes: Uint32Array, order: Uint32Array): Lookup;
+  apply(change: IndexChange): Promise<void>;
+  /** Adds a run file built elsewhere (in `dir`) as the newest, and saves. */
+  applyRun(change: IndexChange, fileName: string): Promise<void>;
+  /** Forgets everything, on disk too. */
+  reset(): Promise<void>;
+  /** Name and path for a run file to be built in the folder. */
+  newRunPath(): { readonly name: string; readonly path: string };
+  /** Waits for background work, writes what is in memory, and saves. */
+  flush(): Promise<void>;
+  close(): Promise<void>;
+  stats(): IndexStats;
+}
+
+export interface IndexStats {
+  readonly memoryEntries: number;
+  readonly fileEntries: number;
+  readonly runs: number;
+  readonly residentBytes: number;
+}
+
+export interface IndexOptions {
+  /** Fences written before this second (since 1970) may be forgotten. */
+  readonly fenceCutoffSecond: () => number;
+  readonly memoryEntries?: number;
+}
+
+interface MemoryRun {
+  readonly entries: Uint32Array;
+}
+type Run = MemoryRun | FileRun;
+const isFile = (run: Run): run is FileRun => 'find' in run;
+
+/** @throws IndexError INDEX_FORMAT_NEWER; a corrupt index opens empty */
+export async function openKeyIndex(dir: string, identity: IndexIdentity, options: IndexOptions): Promise<KeyIndex> {
+  await mkdir(dir, { recursive: true });
+  const loaded = await loadUsable(dir, identity);
+  const index = indexOver(dir, identity, options, loaded?.manifest ?? null, loaded?.runs ?? []);
+  await removeStrays(dir, new Set(loaded?.manifest.runs ?? []));
+  return index;
+}
+
+async function loadUsable(
+  dir: string,
+  identity: IndexIdentity,
+): Promise<{ manifest: Manifest; runs: FileRun[] } | null> {
+  const runs: FileRun[] = [];
+  try {
+    const manifest = await loadManifest(dir);
+    if (manifest === null || manifest.tableId !== identity.tableId) return null;
+    if (manifest.keyColumns.join('\n') !== identity.keyColumns.join('\n')) return null;
+    for (const name of manifest.runs) runs.push(openRun(join(dir, name)));
+    return { manifest, runs };
+  } catch (error) {
+    for (const run of runs) run.close();
+    if (error instanceof IndexError && error.code === 'INDEX_FORMAT_NEWER') throw error;
+    if (error instanceof IndexError || (error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
+}
+
+async function removeStrays(dir: string, named: ReadonlySet<string>): Promise<void> {
+  for (const name of await readdir(dir))
+    if ((name.endsWith('.run') || name.endsWith('.tmp')) && !named.has(name))
+      await rm(join(dir, name), { force: true });
+}
+
+function indexOver(
+  dir: string,
+  identity: IndexIdentity,
+  options: IndexOptions,
+  manifest: Manifest | null,
+  opened: readonly FileRun[],
+): KeyIndex {
+  const memoryEntriesMax = options.memoryEntries ?? MEMORY_ENTRIES;
+  let version = manifest?.tableVersion ?? null;
+  let truncate = manifest?.truncate ?? null;
+  let nextOrdinal = manifest?.nextOrdinal ?? 0;
+  const pathByOrdinal = new Map(manifest?.files ?? []);
+  const ordinalByPath = new Map([...pathByOrdinal].map(([ordinal, path]) => [path, ordinal]));
+  let runs: Run[] = [...opened];
+  let background: Promise<void> = Promise.resolve();
+  let busy = 0;
+  let failure: Error | null = null;
+  /** What the runs on disk mirror; later commits are in memory only and are followed again after a restart. */
+  let lastSaved: Manifest | null = manifest;
+
+  const memoryRuns = (): MemoryRun[] => runs.filter((run): run is MemoryRun => !isFile(run));
+  const memoryCount = (): number => memoryRuns().reduce((sum, run) => sum + run.entries.length, 0) / ENTRY_WORDS;
+  const newRunPath = (): { name: string; path: string } => {
+    const name = `${randomUUID()}.run`;
+    return { name, path: join(dir, name) };
+  };
+
+  function currentManifest(): Manifest | null {
+    if (version === null) return null;
+    return {
+      tableId: identity.tableId,
+      keyColumns: identity.keyColumns,
+      tableVersion: version,
+      nextOrdinal,
+      truncate,
+      files: [...pathByOrdinal],
+      runs: [],
+    };
+  }
+  async function save(state: Manifest | null): Promise<void> {
+    if (state === null) return;
+    const names = runs.filter(isFile).map((run) => run.path.slice(dir.length + 1));
+    await saveManifest(dir, { ...state, runs: names });
+  }
+
+  function register(change: IndexChange): void {
+    version = change.version;
+    if (change.truncate !== null) truncate = change.truncate;
+    for (const path of change.removed) {
+      const ordinal = ordinalByPath.get(path);
+      if (ordinal === undefined) continue;
+      ordinalByPath.delete(path);
+      pathByOrdinal.delete(ordinal);
+    }
+    for (const { ordinal, path } of change.added) {
+      const earlier = ordinalByPath.get(path);
+      if (earlier !== undefined) pathByOrdinal.delete(earlier);
+      ordinalByPath.set(path, ordinal);
+      pathByOrdinal.set(ordinal, path);
+    }
+  }
+
+  function rules(keepAll: boolean): MergeRules {
+    const known = nextOrdinal;
+    const cutoff = options.fenceCutoffSecond();
+    return {
+      keepAll,
+      keepsFile: (file) => file >= known || pathByOrdinal.has(file),
+      keepsFence: (second) => second >= cutoff,
+    };
+  }
+
+  /** Replaces neighbouring runs (newest first) by their merge. `state` is what the merged entries mirror, if newer. */
+  async function mergeIntoFile(parts: readonly Run[], state: Manifest | null): Promise<void> {
+    const { path } = newRunPath();
+    const sources = parts.map((run) => (isFile(run) ? run : memorySource(run.entries)));
+    const writer = await createRun(
+      path,
+      sources.reduce((sum, source) => sum + source.count, 0),
+    );
+    try {
+      await mergeRuns(sources, rules(false), (entries, count) => writer.append(entries, count));
+      await writer.finish();
+    } catch (error) {
+      await writer.abort().catch(() => undefined);
+      throw error;
+    }
+    const merged = openRun(path);
+    const at = runs.indexOf(parts[0] ?? merged);
+    if (at < 0) {
+      // Reset in the meantime.
+      merged.close();
+      await unlink(path);
+      return;
+    }
+    runs = [...runs.slice(0, at), ...(merged.count > 0 ? [merged] : []), ...runs.slice(at + parts.length)];
+    if (state !== null) lastSaved = state;
+    await save(lastSaved);
+    if (merged.count === 0) {
+      merged.close();
+      await unlink(path);
+    }
+    for (const part of parts.filter(isFile)) {
+      part.close();
+      await rm(part.path, { force: true });
+    }
+  }
+  async function flushMemory(): Promise<void> {
+    const parts = memoryRuns();
+    const state = currentManifest();
+    if (parts.length > 0) await mergeIntoFile(parts, state);
+    else await save((lastSaved = state));
+  }
+
+  async function maintain(force: boolean): Promise<void> {
+    if (force || memoryCount() > memoryEntriesMax) await flushMemory();
+    for (;;) {
+      const parts = pickMerge(runs.filter(isFile));
+      if (parts === null) return;
+      await mergeIntoFile(parts, null);
+    }
+  }
+  function startMaintenance(force: boolean): Promise<void> {
+    if (busy > 0 && !force) return background;
+    busy++;
+    background = background
+      .then(() => maintain(force))
+      .catch((error: unknown) => {
+        failure ??= error instanceof Error ? error : new Error(String(error));
+      })
+      .finally(() => {
+        busy--;
+      });
+    return background;
+  }
+  function throwFailure(): void {
+    if (failure === null) return;
+    const error = failure;
+    failure = null;
+    throw error;
+  }
+
+  return {
+    version: () => version,
+    truncate: () => truncate,
+    pathOf: (ordinal) => pathByOrdinal.get(ordinal),
+    ordinalOf: (path) => ordinalByPath.get(path),
+    paths: () => ordinalByPath.keys(),
+    reserveOrdinal: () => nextOrdinal++,
+    lookup: (hashes, order) => lookupRuns(runs, hashes, order),
+    async apply(change) {
+      throwFailure();
+      register(change);
+      if (change.entries.length > 0) runs = [{ entries: change.entries }, ...runs];
+      const memory = memoryRuns();
+      if (memory.length > MEMORY_RUNS_MAX && busy === 0)
+        runs = [{ entries: mergeInMemory(memory.map((run) => run.entries)) }, ...runs.filter(isFile)];
+      const count = memoryCount();
+      if (count > memoryEntriesMax) void startMaintenance(false);
+      if (count > Math.max(MEMORY_ENTRIES_MAX, memoryEntriesMax * 4)) {
+        await background;
+        throwFailure();
+      }
+    },
+    async applyRun(change, fileName) {
+      await startMaintenance(true);
+      throwFailure();
+      register(change);
+      runs = [openRun(join(dir, fileName)), ...runs];
+      lastSaved = currentManifest();
+      await save(lastSaved);
+    },
+    async reset() {
+      await background;
+      failure = null;
+      for (const run of runs.filter(isFile)) run.close();
+      runs = [];
+      version = null;
+      truncate = null;
+      lastSaved = null;
+      pathByOrdinal.clear();
+      ordinalByPath.clear();
+      await rm(join(dir, 'manifest.json'), { force: true });
+      await removeStrays(dir, new Set());
+    },
+    newRunPath,
+    async flush() {
+      await startMaintenance(true);
+      throwFailure();
+    },
+    async close() {
+      await startMaintenance(true);
+      for (const run of runs.filter(isFile)) run.close();
+      runs = [];
+      throwFailure();
+    },
+    stats() {
+      const files = runs.filter(isFile);
+      return {
+        memoryEntries: memoryCount(),
+        fileEntries: files.reduce((sum, run) => sum + run.count, 0),
+        runs: runs.length,
+        residentBytes: files.reduce((sum, run) => sum + run.residentBytes, memoryCount() * ENTRY_WORDS * 4),
+      };
+    },
+  };
+}
+
+function lookupRuns(runs: readonly Run[], hashes: Uint32Array, order: Uint32Array): Lookup {
+  const into = emptyLookup(order.length);
+  const pending = order.slice();
+  let left = pending.length;
+  const largest = runs.filter(isFile).reduce((most, run) => Math.max(most, run.count), 0);
+  for (const run of runs) {
+    if (left === 0) break;
+    if (isFile(run)) {
+      // Most keys of a batch are old ones, and those are in the largest run: there the filter would only cost.
+      left = run.find(hashes, pending, left, into, run.count < largest);
+      continue;
+    }
+    const count = run.entries.length / ENTRY_WORDS;
+    let from = 0;
+    let kept = 0;
+    for (let i = 0; i < left; i++) {
+      const key = pending[i] ?? 0;
+      const place = searchEntries(run.entries, count, hashes, key, into, from);
+      if (place < 0) pending[kept++] = key;
+      from = place < 0 ? -place - 1 : place;
+    }
+    left = kept;
+  }
+  return into;
+}
+
+/**
+ * Size-tiered: the newest runs that fall in one size class (powers of four) once there are CLASS_RUNS_MAX of them; and all
+ * of them once the newer ones together outweigh half of the oldest, so that dead entries and filters stay bounded.
+ */
+export function pickMerge<T extends { readonly count: number }>(files: readonly T[]): readonly T[] | null {
+  const oldest = files.at(-1);
+  if (oldest === undefined || files.length < 2) return null;
+  const newer = files.slice(0, -1);
+  if (newer.reduce((sum, run) => sum + run.count, 0) * 2 > oldest.count) return files;
+  for (let end = newer.length; end >= CLASS_RUNS_MAX; end--) {
+    const sizeClass = Math.max(...newer.slice(0, end).map((run) => Math.floor(Math.log2(run.count + 1) / 2)));
+    const same = newer.slice(0, end).filter((run) => Math.floor(Math.log2(run.count + 1) / 2) === sizeClass);
+    if (same.length >= CLASS_RUNS_MAX) return newer.slice(0, end);
+  }
+  return null;
+}
