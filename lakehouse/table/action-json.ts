@@ -123,6 +123,18 @@ export function parseCommit(body: Uint8Array): CommitActions {
   return { commitInfo, protocol, metadata, txns, domains, removes, adds, cdcs };
 }
 
+/** Shows the actions of a parsed commit to a visitor. */
+export function visitCommit(commit: CommitActions, visitor: ActionVisitor): void {
+  if (commit.commitInfo !== null) visitor.commitInfo?.(commit.commitInfo);
+  if (commit.protocol !== null) visitor.protocol?.(commit.protocol);
+  if (commit.metadata !== null) visitor.metadata?.(commit.metadata);
+  for (const txn of commit.txns) visitor.txn?.(txn);
+  for (const domain of commit.domains) visitor.domain?.(domain);
+  for (const remove of commit.removes) visitor.remove?.(remove);
+  for (const add of commit.adds) visitor.add?.(add);
+  for (const cdc of commit.cdcs) visitor.cdc?.(cdc);
+}
+
 /** The commit's bytes: commitInfo first, one action a line, final newline. */
 export function serializeCommit(actions: CommitActions): Uint8Array {
   const lines: string[] = [];
