@@ -27,7 +27,7 @@ export function createFileStore(root: string): ObjectStore {
   };
   return {
     uri: pathToFileURL(base).href.replace(/\/$/, ''),
-    get: (key, range) => readFileRange(key, pathOf(key), range),
+    get: async (key, range) => readFileRange(key, pathOf(key), range),
     head: async (key) => {
       try {
         const found = await stat(pathOf(key));
@@ -49,7 +49,7 @@ export function createFileStore(root: string): ObjectStore {
         throw wrap(error, key, 'write');
       }
     },
-    putIfAbsent: (key, body) => createExclusively(key, pathOf(key), body),
+    putIfAbsent: async (key, body) => createExclusively(key, pathOf(key), body),
     delete: async (keys) => {
       for (const key of keys) {
         try {

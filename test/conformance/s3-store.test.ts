@@ -1,0 +1,168 @@
+/**
+ * The S3 adapter against a real server: the one that SLUICE_TEST_S3_ENDPOINT names (with SLUICE_TEST_S3_BUCKET,
+ * SLUICE_TEST_S3_REGION and credentials from the SDK's default chain), or a local one that the test starts.
+ */
+import { randomUUID } from 'node:crypto';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { probeConditionalPut } from '../../lakehouse/store/probe.ts';
+import { createS3Store } from '../../lakehouse/store/s3-store.ts';
+import type { S3StoreOptions, StoreRequest } from '../../lakehouse/store/s3-store.ts';
+import { startS3 } from '../../ops/local/s3.ts';
+import type { S3Server } from '../../ops/local/s3.ts';
+import { registerStoreSuite } from './register-store-suite.ts';
+
+const given = process.env['SLUICE_TEST_S3_ENDPOINT'];
+const server: S3Server | null = given === undefined ? await startS3() : null;
+if (server !== null) await server.createBucket('lake');
+afterAll(async () => {
+  await server?.stop();
+});
+
+function settings(prefix: string): S3StoreOptions {
+  const keys = server ?? null;
+  return {
+    bucket: process.env['SLUICE_TEST_S3_BUCKET'] ?? 'lake',
+    prefix,
+    endpoint: given ?? keys?.endpoint ?? null,
+    region: process.env['SLUICE_TEST_S3_REGION'] ?? 'us-east-1',
+    forcePathStyle: true,
+    kmsKeyId: null,
+    credentials: keys === null ? null : async () => keys,
+    backoff: { attemptsMax: 3, baseMs: 1, capMs: 5, sleep: async () => {}, random: () => 0 },
+  };
+}
+
+registerStoreSuite({
+  name: 'the S3 store',
+  open: async () => ({ store: createS3Store(settings(`suite-${randomUUID()}`)), undo: async () => {} }),
+});
+
+describe('the S3 store', () => {
+  it('names a missing bucket and refused credentials', async () => {
+    const nowhere = createS3Store({ ...settings('x'), bucket: `absent-${randomUUID()}` });
+    const body = new TextEncoder().encode('x');
+    await expect(nowhere.putIfAbsent('k', body)).rejects.toMatchObject({ code: 'STORE_CONTAINER_MISSING' });
+    await expect(nowhere.put('k', body)).rejects.toMatchObject({ code: 'STORE_CONTAINER_MISSING' });
+    await expect(nowhere.get('k')).rejects.toMatchObject({ code: 'STORE_CONTAINER_MISSING' });
+    await expect(nowhere.list('')[Symbol.asyncIterator]().next()).rejects.toMatchObject({
+      code: 'STORE_CONTAINER_MISSING',
+    });
+    const stranger = createS3Store({
+      ...settings('x'),
+      credentials: async () => ({ accessKeyId: 'nobody', secretAccessKey: 'wrong' }),
+    });
+    await expect(stranger.get('k')).rejects.toMatchObject({ code: 'STORE_ACCESS_DENIED' });
+    await expect(stranger.putIfAbsent('k', body)).rejects.toMatchObject({ code: 'STORE_ACCESS_DENIED' });
+  });
+
+  it('asks for credentials again after they were refused', async () => {
+    const good = settings('renewed');
+    if (good.credentials == null) return;
+    let asked = 0;
+    const store = createS3Store({
+      ...good,
+      credentials: async () => {
+        asked++;
+        return asked === 1
+          ? { accessKeyId: 'expired', secretAccessKey: 'expired' }
+          : ((await good.credentials?.()) ?? { accessKeyId: '', secretAccessKey: '' });
+      },
+    });
+    expect(await store.putIfAbsent('k', new TextEncoder().encode('x'))).toBe('created');
+    expect(asked).toBe(2);
+  });
+
+  it('counts its requests', async () => {
+    const seen: StoreRequest[] = [];
+    const store = createS3Store({ ...settings(`count-${randomUUID()}`), onRequest: (request) => seen.push(request) });
+    await store.put('k', new TextEncoder().encode('12345'));
+    await store.get('k', { start: 1, end: 3 });
+    await store.get('absent').catch(() => {});
+    expect(
+      seen.map(({ operation, ok, sentBytes, receivedBytes }) => ({ operation, ok, sentBytes, receivedBytes })),
+    ).toEqual([
+      { operation: 'put', ok: true, sentBytes: 5, receivedBytes: 0 },
+      { operation: 'get', ok: true, sentBytes: 0, receivedBytes: 2 },
+      { operation: 'get', ok: false, sentBytes: 0, receivedBytes: 0 },
+    ]);
+  });
+});
+
+describe('the S3 store, answered by a server that misbehaves', () => {
+  let requests = 0;
+  let answer: (count: number) => { status: number; code: string } | 'reset' | 'ok' = () => 'ok';
+  const fake = createServer((request, response) => {
+    const count = ++requests;
+    request.resume();
+    request.on('end', () => {
+      const what = answer(count);
+      if (what === 'reset') request.socket.destroy();
+      else if (what === 'ok') response.writeHead(200).end();
+      else
+        response
+          .writeHead(what.status, { 'content-type': 'application/xml' })
+          .end(`<Error><Code>${what.code}</Code></Error>`);
+    });
+  });
+  let store: ReturnType<typeof createS3Store>;
+  beforeAll(async () => {
+    await new Promise<void>((resolve) => fake.listen(0, '127.0.0.1', resolve));
+    store = createS3Store({
+      ...settings('x'),
+      endpoint: `http://127.0.0.1:${(fake.address() as AddressInfo).port}`,
+      credentials: async () => ({ accessKeyId: 'k', secretAccessKey: 's' }),
+    });
+  });
+  afterAll(async () => {
+    await store.close();
+    await new Promise((resolve) => fake.close(resolve));
+  });
+  const put = async (script: typeof answer): Promise<unknown> => {
+    requests = 0;
+    answer = script;
+    return store.putIfAbsent('k', new TextEncoder().encode('x')).catch((error: { code: string }) => error.code);
+  };
+
+  it.each([
+    [412, 'PreconditionFailed', 'exists'],
+    [500, 'InternalError', 'STORE_OUTCOME_UNKNOWN'],
+    [503, 'ServiceUnavailable', 'STORE_OUTCOME_UNKNOWN'],
+    [503, 'SlowDown', 'STORE_THROTTLED'],
+    [403, 'AccessDenied', 'STORE_ACCESS_DENIED'],
+    [404, 'NoSuchBucket', 'STORE_CONTAINER_MISSING'],
+    [301, 'PermanentRedirect', 'STORE_BAD_URI'],
+    [501, 'NotImplemented', 'STORE_CONDITION_IGNORED'],
+  ])('takes %i %s of a conditional put as %s, after one request', async (status, code, outcome) => {
+    expect(await put(() => ({ status, code }))).toBe(outcome);
+    expect(requests).toBe(1);
+  });
+
+  it('takes a dropped connection as unknown, after one request', async () => {
+    expect(await put(() => 'reset')).toBe('STORE_OUTCOME_UNKNOWN');
+    expect(requests).toBe(1);
+  });
+
+  it('puts again after 409, which settles nothing', async () => {
+    expect(await put((count) => (count < 3 ? { status: 409, code: 'ConditionalRequestConflict' } : 'ok'))).toBe(
+      'created',
+    );
+    expect(requests).toBe(3);
+    expect(await put(() => ({ status: 409, code: 'ConditionalRequestConflict' }))).toBe('STORE_OUTCOME_UNKNOWN');
+  });
+
+  it('refuses by name a store that ignores the condition', async () => {
+    answer = () => 'ok';
+    await expect(probeConditionalPut(store)).rejects.toMatchObject({ code: 'STORE_CONDITION_IGNORED' });
+  });
+
+  it('says that a server which is not there is unavailable', async () => {
+    const gone = createS3Store({
+      ...settings('x'),
+      endpoint: 'http://127.0.0.1:1',
+      credentials: async () => ({ accessKeyId: 'k', secretAccessKey: 's' }),
+    });
+    await expect(gone.putIfAbsent('k', new Uint8Array(1))).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' });
+  });
+});
