@@ -1,0 +1,259 @@
+/** Reading the embedded log: ranges and following. Any number of processes may read beside the writer. */
+import type { FileHandle } from 'node:fs/promises';
+import { LogError, type LogBatch, type LogReader, type PartitionBounds } from './log.ts';
+import type { LogOffset } from './position.ts';
+import { addChunk, buildBatch, chunkFault, createBatchBuilder, type BatchBuilder } from './record-chunk.ts';
+import {
+  chunkAt,
+  chunksFrom,
+  keptFrom,
+  partitionState,
+  refresh,
+  topicOf,
+  type ChunkPlace,
+  type LogIndex,
+  type PartitionState,
+  type TopicEntry,
+} from './embedded-index.ts';
+import { openSegment, readChunk } from './embedded-segments.ts';
+
+const BATCH_BYTES_MAX = 4 * 1024 * 1024;
+/** Index entries read at a time. */
+const PAGE = 256;
+
+export interface EmbeddedReaderOptions {
+  readonly directory: string;
+  readonly changes: AppendWatch;
+}
+
+/** Tells followers of appends by this process and by others. */
+export interface AppendWatch {
+  /** Rises with every append that was noticed. */
+  readonly version: () => number;
+  /** Resolves once the version is another one, or at the signal. */
+  readonly changedSince: (version: number, signal: AbortSignal) => Promise<void>;
+}
+
+interface Source {
+  readonly index: LogIndex;
+  readonly directory: string;
+}
+
+export function createEmbeddedReader(index: LogIndex, options: EmbeddedReaderOptions): LogReader {
+  const source = { index, directory: options.directory };
+  return {
+    read: (topic, partition, from, to, readOptions) =>
+      readRange(source, topic, partition, from, to, readOptions?.batchBytesMax ?? BATCH_BYTES_MAX, readOptions?.signal),
+    follow: (topic, partition, from, { signal, batchBytesMax }) =>
+      followPartition(source, options, topic, partition, from, batchBytesMax ?? BATCH_BYTES_MAX, signal),
+    bounds: async (topic) => boundsOf(index, topic),
+    offsetsAt: async (topic, timestampMs) => offsetsAt(index, topic, timestampMs),
+    close: () => Promise.resolve(),
+  };
+}
+
+function topicEntry(index: LogIndex, name: string): TopicEntry {
+  const topic = topicOf(index, name);
+  if (topic === null) throw new LogError('LOG_TOPIC_MISSING', `the log has no topic ${name}`);
+  return topic;
+}
+
+async function* followPartition(
+  source: Source,
+  options: EmbeddedReaderOptions,
+  topic: string,
+  partition: number,
+  from: LogOffset,
+  batchBytesMax: number,
+  signal: AbortSignal,
+): AsyncGenerator<LogBatch, void, undefined> {
+  let at = from;
+  while (!signal.aborted) {
+    const version = options.changes.version();
+    refresh(source.index);
+    const { next } = partitionState(source.index, topicEntry(source.index, topic).id, partition);
+    if (next === at) {
+      await options.changes.changedSince(version, signal);
+      continue;
+    }
+    // A log that was wiped and begun anew ends below: readRange says so.
+    for await (const batch of readRange(source, topic, partition, at, next as LogOffset, batchBytesMax, undefined)) {
+      at = batch.nextOffset;
+      yield batch;
+      if (signal.aborted) return;
+    }
+    at = next as LogOffset;
+  }
+}
+
+async function* readRange(
+  source: Source,
+  topicName: string,
+  partition: number,
+  from: LogOffset,
+  to: LogOffset,
+  batchBytesMax: number,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<LogBatch, void, undefined> {
+  const { index } = source;
+  refresh(index);
+  const topic = topicEntry(index, topicName);
+  checkRange(topic, partition, from, to, partitionState(index, topic.id, partition));
+  if (topic.settings.compacted) {
+    yield* readKept(index, topic, partition, from, to, batchBytesMax);
+    return;
+  }
+  const segment: { id: number; file: FileHandle | null } = { id: -1, file: null };
+  try {
+    let batch = createBatchBuilder();
+    let at: bigint = from;
+    while (at < to) {
+      signal?.throwIfAborted();
+      refresh(index);
+      for (const place of chunksAt(index, topic, partition, at)) {
+        if (place.base >= to) break;
+        addChunk(batch, await chunkOf(source, segment, topic, partition, place, at), at, to);
+        at = place.base + BigInt(place.count);
+        if (batch.bytes < batchBytesMax) continue;
+        signal?.throwIfAborted();
+        yield finish(batch, topicName, partition, at < to ? at : to);
+        batch = createBatchBuilder();
+      }
+    }
+    if (batch.offsets.length > 0) yield finish(batch, topicName, partition, to);
+  } finally {
+    await segment.file?.close();
+  }
+}
+
+function finish(batch: BatchBuilder, topic: string, partition: number, next: bigint): LogBatch {
+  return buildBatch(batch, topic, partition, next as LogOffset);
+}
+
+function checkRange(topic: TopicEntry, partition: number, from: bigint, to: bigint, state: PartitionState): void {
+  if (partition >= topic.settings.partitions) {
+    throw new LogError('LOG_TOPIC_MISSING', `topic ${topic.name} has no partition ${partition}`);
+  }
+  if (from >= state.earliest && from <= state.next && to <= state.next) return;
+  throw outOfRange(topic, partition, from, to, state);
+}
+
+function outOfRange(topic: TopicEntry, partition: number, from: bigint, to: bigint, state: PartitionState): LogError {
+  return new LogError(
+    'LOG_OFFSET_OUT_OF_RANGE',
+    `${topic.name}[${partition}] holds offsets ${state.earliest} to ${state.next}, not all of ${from} to ${to}`,
+  );
+}
+
+/** Chunks from the one that holds `at` on; at least one. */
+function chunksAt(index: LogIndex, topic: TopicEntry, partition: number, at: bigint): ChunkPlace[] {
+  const first = chunkAt(index, topic.id, partition, at);
+  if (first === null || first.base + BigInt(first.count) <= at) {
+    const state = partitionState(index, topic.id, partition);
+    if (at < state.earliest) throw outOfRange(topic, partition, at, state.next, state);
+    throw corrupt(topic, partition, at, 'the index names no chunk for it');
+  }
+  return chunksFrom(index, topic.id, partition, first.base, PAGE);
+}
+
+async function chunkOf(
+  source: Source,
+  segment: { id: number; file: FileHandle | null },
+  topic: TopicEntry,
+  partition: number,
+  place: ChunkPlace,
+  at: bigint,
+): Promise<Buffer> {
+  if (segment.id !== place.segment || segment.file === null) {
+    await segment.file?.close();
+    segment.id = place.segment;
+    segment.file = await openSegment(source.directory, place.segment);
+  }
+  if (segment.file === null) {
+    // Retention may have taken the file between the index and here; if not, it was removed by a foreign hand.
+    refresh(source.index);
+    const state = partitionState(source.index, topic.id, partition);
+    if (at < state.earliest) throw outOfRange(topic, partition, at, state.next, state);
+    throw corrupt(topic, partition, place.base, `its segment file ${place.segment} is missing`);
+  }
+  const chunk = await readChunk(segment.file, place.position, place.length);
+  const fault =
+    chunk.length === place.length ? chunkFault(chunk, place.base) : `it is cut off after ${chunk.length} bytes`;
+  if (fault !== null) throw corrupt(topic, partition, place.base, fault);
+  return chunk;
+}
+
+function corrupt(topic: TopicEntry, partition: number, offset: bigint, what: string): LogError {
+  return new LogError(
+    'LOG_CORRUPT',
+    `${topic.name}[${partition}], the chunk at offset ${offset} cannot be read: ${what}; check the disk, then repair the table from its source`,
+  );
+}
+
+function* readKept(
+  index: LogIndex,
+  topic: TopicEntry,
+  partition: number,
+  from: bigint,
+  to: bigint,
+  batchBytesMax: number,
+): Generator<LogBatch, void, undefined> {
+  let at = from;
+  for (;;) {
+    const batch = createBatchBuilder();
+    let found = 0;
+    for (const { offset, chunk } of keptFrom(index, topic.id, partition, at, to, PAGE)) {
+      const fault = chunkFault(chunk, offset);
+      if (fault !== null) throw corrupt(topic, partition, offset, fault);
+      addChunk(batch, chunk, at, to);
+      found++;
+      at = offset + 1n;
+      if (batch.bytes >= batchBytesMax) break;
+    }
+    if (found === 0) return;
+    yield finish(batch, topic.name, partition, at);
+    refresh(index);
+  }
+}
+
+function boundsOf(index: LogIndex, name: string): Map<number, PartitionBounds> {
+  refresh(index);
+  const topic = topicEntry(index, name);
+  const bounds = new Map<number, PartitionBounds>();
+  for (let partition = 0; partition < topic.settings.partitions; partition++) {
+    const { earliest, next } = partitionState(index, topic.id, partition);
+    bounds.set(partition, { earliest: earliest as LogOffset, end: next as LogOffset });
+  }
+  return bounds;
+}
+
+function offsetsAt(index: LogIndex, name: string, timestampMs: number): Map<number, LogOffset> {
+  refresh(index);
+  const topic = topicEntry(index, name);
+  const found = new Map<number, LogOffset>();
+  for (let partition = 0; partition < topic.settings.partitions; partition++) {
+    found.set(partition, offsetAt(index, topic, partition, timestampMs) as LogOffset);
+  }
+  return found;
+}
+
+/** Halves the range of offsets: a chunk's records share its append time, which does not fall along a partition. */
+function offsetAt(index: LogIndex, topic: TopicEntry, partition: number, timestampMs: number): bigint {
+  const { earliest, next } = partitionState(index, topic.id, partition);
+  if (topic.settings.compacted) {
+    for (const { offset, chunk } of keptFrom(index, topic.id, partition, earliest, next, 0x7fff_ffff)) {
+      if (chunk.readDoubleBE(24) >= timestampMs) return offset;
+    }
+    return next;
+  }
+  // `low` and `high` stay on chunk borders; chunks of one partition stand without gaps.
+  let low = earliest;
+  let high = next;
+  while (low < high) {
+    const place = chunkAt(index, topic.id, partition, low + (high - low) / 2n);
+    if (place === null) return low;
+    if (place.timestampMs >= timestampMs) high = place.base;
+    else low = place.base + BigInt(place.count);
+  }
+  return low;
+}

@@ -1,0 +1,114 @@
+/**
+ * How the embedded log keeps records: chunks of consecutive offsets of one partition, each with its own checksum.
+ * Big-endian:
+ *   u8 format (1) | u8 0 | u16 0 | u32 CRC-32 of all that follows | u32 length of the whole chunk | u32 count |
+ *   u64 base offset | f64 append time, ms | count × { i32 key bytes (-1 = null) | i32 value bytes | i32 header bytes } |
+ *   count × { key | value | header }
+ */
+import { crc32 } from 'node:zlib';
+import type { LogBatch, OutgoingRecord } from './log.ts';
+import type { LogOffset } from './position.ts';
+
+export const CHUNK_FORMAT = 1;
+const HEAD_BYTES = 32;
+const LENGTHS_BYTES = 12;
+
+/** Bytes that a record takes in a chunk. */
+export function recordBytes(record: OutgoingRecord): number {
+  return LENGTHS_BYTES + (record.key?.length ?? 0) + (record.value?.length ?? 0) + (record.header?.length ?? 0);
+}
+
+export function encodeChunk(
+  records: readonly OutgoingRecord[],
+  from: number,
+  to: number,
+  base: bigint,
+  timestampMs: number,
+): Buffer {
+  let length = HEAD_BYTES;
+  for (let i = from; i < to; i++) length += recordBytes(records[i] as OutgoingRecord);
+  const out = Buffer.allocUnsafe(length);
+  out.writeUInt32BE(CHUNK_FORMAT << 24, 0);
+  out.writeUInt32BE(length, 8);
+  out.writeUInt32BE(to - from, 12);
+  out.writeBigUInt64BE(base, 16);
+  out.writeDoubleBE(timestampMs, 24);
+  let lengthsAt = HEAD_BYTES;
+  let at = HEAD_BYTES + (to - from) * LENGTHS_BYTES;
+  for (let i = from; i < to; i++) {
+    const { key, value, header } = records[i] as OutgoingRecord;
+    lengthsAt = out.writeInt32BE(key === null ? -1 : key.length, lengthsAt);
+    lengthsAt = out.writeInt32BE(value === null ? -1 : value.length, lengthsAt);
+    lengthsAt = out.writeInt32BE(header === null ? -1 : header.length, lengthsAt);
+    at += key === null ? 0 : key.copy(out, at);
+    at += value === null ? 0 : value.copy(out, at);
+    at += header === null ? 0 : header.copy(out, at);
+  }
+  out.writeUInt32BE(crc32(out.subarray(8)), 4);
+  return out;
+}
+
+/** What is wrong with these bytes as the chunk at `base`, or null when nothing is. */
+export function chunkFault(chunk: Buffer, base: bigint): string | null {
+  if (chunk.length < HEAD_BYTES) return `it is cut off after ${chunk.length} bytes`;
+  if (chunk[0] !== CHUNK_FORMAT) return `it has format ${chunk[0] ?? 0} where ${CHUNK_FORMAT} was written`;
+  if (chunk.readUInt32BE(8) !== chunk.length) return 'its length is not the one written';
+  if (chunk.readUInt32BE(4) !== crc32(chunk.subarray(8))) return 'its checksum does not match';
+  if (chunk.readBigUInt64BE(16) !== base) return 'it holds other offsets';
+  return null;
+}
+
+/** Records gathered from chunks into one batch; arrays of equal length. */
+export interface BatchBuilder {
+  readonly offsets: bigint[];
+  readonly keys: (Buffer | null)[];
+  readonly values: (Buffer | null)[];
+  readonly headers: (Buffer | null)[];
+  readonly timestampsMs: number[];
+  bytes: number;
+}
+
+export function createBatchBuilder(): BatchBuilder {
+  return { offsets: [], keys: [], values: [], headers: [], timestampsMs: [], bytes: 0 };
+}
+
+/** Adds the chunk's records with from <= offset < to. The batch's buffers are slices of the chunk. */
+export function addChunk(batch: BatchBuilder, chunk: Buffer, from: bigint, to: bigint): void {
+  const count = chunk.readUInt32BE(12);
+  const base = chunk.readBigUInt64BE(16);
+  const timestampMs = chunk.readDoubleBE(24);
+  let lengthsAt = HEAD_BYTES;
+  let at = HEAD_BYTES + count * LENGTHS_BYTES;
+  for (let i = 0; i < count; i++, lengthsAt += LENGTHS_BYTES) {
+    const keyBytes = chunk.readInt32BE(lengthsAt);
+    const valueBytes = chunk.readInt32BE(lengthsAt + 4);
+    const headerBytes = chunk.readInt32BE(lengthsAt + 8);
+    const valueAt = at + (keyBytes < 0 ? 0 : keyBytes);
+    const headerAt = valueAt + (valueBytes < 0 ? 0 : valueBytes);
+    const end = headerAt + (headerBytes < 0 ? 0 : headerBytes);
+    const offset = base + BigInt(i);
+    if (offset >= from && offset < to) {
+      batch.offsets.push(offset);
+      batch.keys.push(keyBytes < 0 ? null : chunk.subarray(at, valueAt));
+      batch.values.push(valueBytes < 0 ? null : chunk.subarray(valueAt, headerAt));
+      batch.headers.push(headerBytes < 0 ? null : chunk.subarray(headerAt, end));
+      batch.timestampsMs.push(timestampMs);
+      batch.bytes += end - at;
+    }
+    at = end;
+  }
+}
+
+export function buildBatch(batch: BatchBuilder, topic: string, partition: number, nextOffset: LogOffset): LogBatch {
+  return {
+    topic,
+    partition,
+    offsets: BigInt64Array.from(batch.offsets),
+    keys: batch.keys,
+    values: batch.values,
+    headers: batch.headers,
+    timestampsMs: Float64Array.from(batch.timestampsMs),
+    nextOffset,
+    bytes: batch.bytes,
+  };
+}
