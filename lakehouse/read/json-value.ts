@@ -2,20 +2,12 @@
  * A column's value as JSON text, exact in every digit: longs and decimals are bare numbers with all their digits, what JSON
  * cannot say as a number (NaN, Infinity) is a string. Also the canonical form in which tests compare rows.
  */
+import { unscaledText } from '../table/unscaled-text.ts';
 import { isNull, type ColumnBatch, type ColumnVector } from '../table/column.ts';
 import type { DeltaType, StructType } from '../table/schema.ts';
-import { dateText, timestampText } from './calendar.ts';
+import { dateText, timestampText } from '../table/calendar.ts';
 
 const text = new TextDecoder('utf-8', { fatal: false });
-
-/** `value` of an unscaled 128-bit decimal as plain digits with exactly `scale` of them behind the point. */
-export function decimalText(low: bigint, high: bigint, scale: number): string {
-  const value = (high << 64n) | BigInt.asUintN(64, low);
-  const negative = value < 0n;
-  const digits = (negative ? -value : value).toString().padStart(scale + 1, '0');
-  const whole = digits.slice(0, digits.length - scale);
-  return `${negative ? '-' : ''}${whole}${scale > 0 ? `.${digits.slice(-scale)}` : ''}`;
-}
 
 /** Shortest digits that read back as the same number; NaN and infinities by name. */
 export function floatText(value: number, single: boolean): string {
@@ -48,7 +40,7 @@ export function jsonValue(type: DeltaType, column: ColumnVector, row: number): s
     case 'float64':
       return floatText(column.values[row] ?? 0, column.kind === 'float32');
     case 'decimal':
-      return decimalText(column.values[2 * row] ?? 0n, column.values[2 * row + 1] ?? 0n, column.scale);
+      return unscaledText(column.values[2 * row] ?? 0n, column.values[2 * row + 1] ?? 0n, column.scale);
     case 'utf8':
       return JSON.stringify(text.decode(column.data.subarray(column.offsets[row], column.offsets[row + 1])));
     case 'binary':
