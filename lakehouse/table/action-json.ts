@@ -177,6 +177,8 @@ export function readProtocol(json: Json): ProtocolAction {
   };
 }
 
+const NO_COLUMNS = '{"type":"struct","fields":[]}';
+
 export function readMetadata(json: Json): MetadataAction {
   const format = json['format'] == null ? {} : object(json['format'], 'format');
   return {
@@ -184,7 +186,8 @@ export function readMetadata(json: Json): MetadataAction {
     name: optionalText(json['name']),
     description: optionalText(json['description']),
     format: { provider: optionalText(format['provider']) ?? 'parquet', options: textMap(format['options']) },
-    schemaString: text(json['schemaString'], 'metaData.schemaString'),
+    // Old writers left it out for a table without columns.
+    schemaString: json['schemaString'] == null ? NO_COLUMNS : text(json['schemaString'], 'metaData.schemaString'),
     partitionColumns: json['partitionColumns'] == null ? [] : texts(json['partitionColumns'], 'partitionColumns'),
     configuration: textMap(json['configuration']),
     createdTime: optionalInteger(json['createdTime'], 'createdTime'),

@@ -25,6 +25,7 @@ import type { LogState } from './replay.ts';
 import type { StructType } from './schema.ts';
 import { parseSchema } from './schema-json.ts';
 import { TableError } from './table-error.ts';
+import type { TableErrorCode } from './table-error.ts';
 
 export interface Snapshot {
   /** Rooted at the table. */
@@ -59,6 +60,17 @@ export interface OpenOptions {
 /** A snapshot whose listing is older than this lists again before it follows: commits may have been cleaned up since. */
 export const LISTING_TRUSTED_MS = 60 * 60 * 1000;
 
+/**
+ * Failures that more of the log, or an older checkpoint, may cure. Not among them: a checkpoint that reads well but lacks
+ * protocol or metadata. Its writer was wrong, and what else it left out nobody knows.
+ */
+const OTHERWISE_READABLE: ReadonlySet<TableErrorCode> = new Set([
+  'CHECKPOINT_UNREADABLE',
+  'LOG_HOLE',
+  'TABLE_NOT_FOUND',
+  'VERSION_NOT_FOUND',
+]);
+
 /** @throws TableError TABLE_NOT_FOUND | VERSION_NOT_FOUND | LOG_HOLE | LOG_COMMIT_CORRUPT | LOG_INCOMPLETE | CHECKPOINT_UNREADABLE | PROTOCOL_UNSUPPORTED; StoreError */
 export async function openSnapshot(store: ObjectStore, options: OpenOptions = {}): Promise<Snapshot> {
   const backoff = options.backoff ?? DEFAULT_BACKOFF;
@@ -70,7 +82,7 @@ export async function openSnapshot(store: ObjectStore, options: OpenOptions = {}
     const near = await listLog(store, pointer, backoff);
     const opened = await openListed(store, near, options, backoff, listedAtMs).catch((error: unknown) => {
       // Whatever is wrong with this part of the log may be the pointer's fault; the full listing decides.
-      if (error instanceof TableError && error.code !== 'PROTOCOL_UNSUPPORTED') return null;
+      if (error instanceof TableError && OTHERWISE_READABLE.has(error.code)) return null;
       throw error;
     });
     if (opened !== null) return opened;
@@ -174,7 +186,7 @@ async function openListed(
         },
       );
     } catch (error) {
-      if (!(error instanceof TableError) || error.code === 'PROTOCOL_UNSUPPORTED') throw error;
+      if (!(error instanceof TableError) || !OTHERWISE_READABLE.has(error.code)) throw error;
       // The first failure is the one to report: the later candidates only tried to do without it.
       failure ??= error;
     }
@@ -204,7 +216,9 @@ async function loadState(
   backoff: Backoff,
 ): Promise<LogState> {
   const replay = startReplay(EMPTY_STATE, options.tombstones === true);
-  if (checkpoint !== null) await readCheckpoint(store, checkpoint, replay.visitor, backoff);
+  if (checkpoint !== null) {
+    await readCheckpoint(store, checkpoint, replay.visitor, { backoff, tombstones: options.tombstones === true });
+  }
   await replaySteps(store, steps, replay, backoff);
   return replay.done();
 }

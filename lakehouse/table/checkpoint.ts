@@ -1,0 +1,118 @@
+/**
+ * Writes a classic V1 checkpoint: the state of one version as a Parquet file, then the pointer to it. A crash in between
+ * leaves a checkpoint that the next reader's listing finds; the pointer is only a hint.
+ *
+ * In it: protocol, metaData, every txn, live domains, removes that are younger than the file retention, live adds with
+ * their vectors and row ids. Never commitInfo and cdc. A txn left out would let an old batch be applied again.
+ */
+import { encodeParquet } from '../parquet/encode.ts';
+import { DEFAULT_BACKOFF, getWithRetry, withRetry } from '../store/retry.ts';
+import type { Backoff } from '../store/retry.ts';
+import { StoreError, isRetriable } from '../store/store.ts';
+import type { ObjectStore } from '../store/store.ts';
+import type { AddFile, RemoveFile } from './actions.ts';
+import { object } from './action-json.ts';
+import { CHECKPOINT_SCHEMA } from './checkpoint-schema.ts';
+import type { ColumnBatch } from './column.ts';
+import { buildColumn } from './column-build.ts';
+import { FILE_RETENTION_MS, intervalProperty } from './interval.ts';
+import { parseLossless, stringifyLossless } from './lossless-json.ts';
+import { LAST_CHECKPOINT, checkpointKey } from './log-files.ts';
+import { openSnapshot } from './snapshot.ts';
+import type { Snapshot } from './snapshot.ts';
+
+export interface CheckpointOptions {
+  readonly now?: () => number;
+  readonly backoff?: Backoff;
+}
+
+export interface WrittenCheckpoint {
+  readonly version: bigint;
+  readonly sizeBytes: number;
+  readonly actions: number;
+  /** False when the pointer could not be written or already names a newer checkpoint. */
+  readonly pointerMoved: boolean;
+}
+
+/** @throws TableError as openSnapshot; StoreError; ParquetError */
+export async function writeCheckpoint(snapshot: Snapshot, options: CheckpointOptions = {}): Promise<WrittenCheckpoint> {
+  const backoff = options.backoff ?? DEFAULT_BACKOFF;
+  const now = options.now ?? Date.now;
+  const whole =
+    snapshot.tombstones === null
+      ? await openSnapshot(snapshot.store, { version: snapshot.version, tombstones: true, backoff, now })
+      : snapshot;
+  const rows = checkpointRows(whole, now());
+  const body = await encodeParquet(CHECKPOINT_SCHEMA, toBatch(rows), { codec: 'snappy' });
+  const { store, version } = whole;
+  await withRetry(() => store.put(checkpointKey(version), body), isRetriable, backoff);
+  const pointer = { version, size: rows.length, sizeInBytes: body.length, numOfAddFiles: whole.files.count };
+  const pointerMoved = await movePointer(store, pointer, backoff);
+  return { version, sizeBytes: body.length, actions: rows.length, pointerMoved };
+}
+
+/** One row of the checkpoint: the member that is set names the action. */
+interface Row {
+  readonly txn?: object;
+  readonly add?: AddFile;
+  readonly remove?: RemoveFile;
+  readonly metaData?: object;
+  readonly protocol?: object;
+  readonly domainMetadata?: object;
+}
+
+function checkpointRows(snapshot: Snapshot, nowMs: number): readonly Row[] {
+  const retentionMs = intervalProperty(
+    snapshot.metadata.configuration,
+    'delta.deletedFileRetentionDuration',
+    FILE_RETENTION_MS,
+  );
+  const oldest = BigInt(nowMs - retentionMs);
+  const rows: Row[] = [{ protocol: snapshot.protocol }, { metaData: snapshot.metadata }];
+  for (const txn of snapshot.txns.values()) rows.push({ txn });
+  for (const domainMetadata of snapshot.domains.values()) rows.push({ domainMetadata });
+  for (const remove of snapshot.tombstones?.values() ?? []) {
+    if ((remove.deletionTimestamp ?? 0n) >= oldest) rows.push({ remove: { ...remove, dataChange: false } });
+  }
+  for (const add of snapshot.files) rows.push({ add: add.dataChange ? { ...add, dataChange: false } : add });
+  return rows;
+}
+
+function toBatch(rows: readonly Row[]): ColumnBatch {
+  return {
+    rowCount: rows.length,
+    names: CHECKPOINT_SCHEMA.fields.map(({ name }) => name),
+    columns: CHECKPOINT_SCHEMA.fields.map(({ name, type }) =>
+      buildColumn(type, rows.length, (row) => rows[row]?.[name as keyof Row]),
+    ),
+  };
+}
+
+/** Never backwards: another writer may have checkpointed a later version meanwhile. Failing to move it is no failure. */
+async function movePointer(
+  store: ObjectStore,
+  pointer: { readonly version: bigint } & Readonly<Record<string, unknown>>,
+  backoff: Backoff,
+): Promise<boolean> {
+  try {
+    if ((await pointerVersion(store, backoff)) > pointer.version) return false;
+    const body = new TextEncoder().encode(stringifyLossless(pointer));
+    await withRetry(() => store.put(LAST_CHECKPOINT, body), isRetriable, backoff);
+    return true;
+  } catch (error) {
+    if (error instanceof StoreError) return false;
+    throw error;
+  }
+}
+
+async function pointerVersion(store: ObjectStore, backoff: Backoff): Promise<bigint> {
+  try {
+    const body = await getWithRetry(store, LAST_CHECKPOINT, undefined, backoff);
+    const version = object(parseLossless(new TextDecoder().decode(body)), 'the pointer')['version'];
+    return typeof version === 'number' && Number.isSafeInteger(version) ? BigInt(version) : -1n;
+  } catch (error) {
+    if (error instanceof StoreError && error.code !== 'STORE_NOT_FOUND' && error.code !== 'STORE_TRUNCATED')
+      throw error;
+    return -1n;
+  }
+}
