@@ -129,29 +129,34 @@ function decodeLeaf(
   wanted: WantedRows,
 ): LeafData {
   const out: DataPage[] = [];
+  let dictionaryPage: { header: PageHeader; body: Uint8Array } | null = null;
   let dictionary: LeafValues | null = null;
+  const useDictionary = (): LeafValues | null => {
+    if (dictionary === null && dictionaryPage !== null)
+      dictionary = readDictionary(dictionaryPage.header, dictionaryPage.body, chunk.meta.codec, node);
+    return dictionary;
+  };
   const skip = plan.dictionary === null ? 0 : 1;
   const dictionaryBytes = parts[0];
-  if (skip === 1 && dictionaryBytes !== undefined) {
-    const { header, body } = pageAt(dictionaryBytes, 0);
-    dictionary = readDictionary(header, body, chunk.meta.codec, node);
-  }
+  if (skip === 1 && dictionaryBytes !== undefined) dictionaryPage = pageAt(dictionaryBytes, 0);
   plan.pages.forEach((page, i) => {
     const bytes = parts[i + skip] ?? new Uint8Array(0);
     let row = page.firstRow;
     for (let at = 0; at < bytes.byteLength && (plan.indexed || row < rowCount);) {
       const { header, body, end } = pageAt(bytes, at);
       at = end;
-      if (header.kind === 'dictionary') dictionary = readDictionary(header, body, chunk.meta.codec, node);
+      if (header.kind === 'dictionary') dictionaryPage = { header, body };
       if (header.kind !== 'data') continue;
       const known = node.maxRep === 0 ? header.valueCount : header.rowCount;
       if (wanted !== null && known !== null && !anyWanted(wanted, row, row + known)) {
         row += known;
         continue;
       }
-      const data = readDataPage(header, body, chunk.meta.codec, node, dictionary);
-      out.push(wanted === null ? data : selectRows(data, row, wanted));
-      row += data.rowCount;
+      // Outside lists an entry is a row, so that only the wanted values need be looked at.
+      const picks = wanted !== null && node.maxRep === 0 ? wantedBetween(wanted, row, row + header.valueCount) : null;
+      const data = readDataPage(header, body, chunk.meta.codec, node, useDictionary, picks);
+      out.push(wanted === null || picks !== null ? data : selectRows(data, row, wanted));
+      row += picks === null ? data.rowCount : header.valueCount;
     }
     if (!plan.indexed && row !== rowCount)
       throw new PageFault(`column ${node.name} has ${row} of its row group's ${rowCount} rows`);
@@ -224,6 +229,14 @@ function headerOf(raw: ThriftHeader): PageHeader {
 function anyWanted(wanted: Int32Array, from: number, to: number): boolean {
   const i = lowerBound(wanted, from);
   return i < wanted.length && (wanted[i] ?? 0) < to;
+}
+
+/** Wanted rows from `from` up to `to`, relative to `from`; null when that is every row. */
+function wantedBetween(wanted: Int32Array, from: number, to: number): Int32Array | null {
+  const rows = wanted.slice(lowerBound(wanted, from), lowerBound(wanted, to));
+  if (rows.length === to - from) return null;
+  for (let i = 0; i < rows.length; i++) rows[i] = (rows[i] ?? 0) - from;
+  return rows;
 }
 
 function lowerBound(sorted: Int32Array, value: number): number {

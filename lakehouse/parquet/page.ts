@@ -6,10 +6,10 @@ import {
   readDeltaLengthStrings,
   readDeltaStrings,
   readHybrid,
-  readPlainStrings,
   type ByteCursor,
 } from './encodings.ts';
 import type { FileNode } from './footer.ts';
+import { pickPlain, plainValues } from './plain.ts';
 import { emptyValues, gatherValues, type LeafValues } from './leaf-values.ts';
 
 export interface PageHeader {
@@ -46,17 +46,23 @@ export function readDictionary(header: PageHeader, body: Uint8Array, codec: stri
   return plainValues({ bytes, pos: 0 }, header.valueCount, node);
 }
 
+/**
+ * @param dictionary asked only when the page needs it
+ * @param picks entries to keep, ascending, for a leaf in no list; null: all
+ */
 export function readDataPage(
   header: PageHeader,
   body: Uint8Array,
   codec: string,
   node: FileNode,
-  dictionary: LeafValues | null,
+  dictionary: () => LeafValues | null,
+  picks: Int32Array | null,
 ): DataPage {
   const count = header.valueCount;
   if (count < 0 || count > PAGE_ENTRIES_MAX) throw new PageFault(`a page of ${count} values`);
-  const { defs, reps, cursor } =
-    header.v2 === null ? levelsV1(header, body, codec, node) : levelsV2(header, body, codec, node);
+  const levels = header.v2 === null ? levelsV1(header, body, codec, node) : levelsV2(header, body, codec, node);
+  const { defs, reps, cursor } = levels;
+  if (picks !== null) return pickedPage(defs, cursor, header.encoding, node, dictionary, picks);
   let present = count;
   if (defs !== null) {
     present = 0;
@@ -71,9 +77,39 @@ export function readDataPage(
     rowCount = 0;
     for (let i = 0; i < count; i++) if (reps[i] === 0) rowCount++;
   }
-  const values = dataValues(header.encoding, cursor, present, node, dictionary);
+  const values = dataValues(header.encoding, cursor, present, node, dictionary, null);
   // Without lists, "all present" needs no levels: the common case costs nothing further on.
   return { count, rowCount, maxDef: node.maxDef, defs: present === count && reps === null ? null : defs, reps, values };
+}
+
+function pickedPage(
+  defs: Uint8Array | null,
+  cursor: ByteCursor,
+  encoding: number,
+  node: FileNode,
+  dictionary: () => LeafValues | null,
+  picks: Int32Array,
+): DataPage {
+  const { maxDef } = node;
+  const base = { count: picks.length, rowCount: picks.length, maxDef, reps: null };
+  if (defs === null) {
+    const needed = (picks.at(-1) ?? -1) + 1;
+    return { ...base, defs: null, values: dataValues(encoding, cursor, needed, node, dictionary, picks) };
+  }
+  const kept = new Uint8Array(picks.length);
+  const dense = new Int32Array(picks.length);
+  let present = 0;
+  let found = 0;
+  let entry = 0;
+  for (let i = 0; i < picks.length; i++) {
+    const wanted = picks[i] ?? 0;
+    while (entry < wanted) if (defs[entry++] === maxDef) present++;
+    kept[i] = defs[entry] ?? 0;
+    if (kept[i] === maxDef) dense[found++] = present;
+  }
+  const needed = found === 0 ? 0 : (dense[found - 1] ?? 0) + 1;
+  const values = dataValues(encoding, cursor, needed, node, dictionary, dense.subarray(0, found));
+  return { ...base, defs: found === picks.length ? null : kept, values };
 }
 
 interface Levels {
@@ -122,42 +158,57 @@ function levelsV2(header: PageHeader, body: Uint8Array, codec: string, node: Fil
   return { defs, reps, cursor: { bytes, pos: 0 } };
 }
 
+/** @param count values to decode; with `picks`, up to the last picked one */
 function dataValues(
   encoding: number,
   cursor: ByteCursor,
   count: number,
   node: FileNode,
-  dictionary: LeafValues | null,
+  dictionary: () => LeafValues | null,
+  picks: Int32Array | null,
 ): LeafValues {
   if (count === 0) return emptyValues(node);
+  if (encoding === 0) return picks === null ? plainValues(cursor, count, node) : pickPlain(cursor, picks, node);
+  if (encoding === 2 || encoding === 8) {
+    const values = dictionary();
+    if (values === null) throw new PageFault('a page needs a dictionary that its chunk lacks');
+    const width = cursor.bytes[cursor.pos++] ?? 0;
+    const indices = new Int32Array(count);
+    readHybrid(cursor, width, count, indices);
+    return gatherValues(values, picks === null ? indices : picks.map((pick) => indices[pick] ?? 0));
+  }
+  const values = otherValues(encoding, cursor, count, node, picks !== null);
+  return picks === null ? values : gatherValues(values, picks);
+}
+
+/** @param partly the page may hold more values than `count` */
+function otherValues(encoding: number, cursor: ByteCursor, count: number, node: FileNode, partly: boolean): LeafValues {
   switch (encoding) {
-    case 0:
-      return plainValues(cursor, count, node);
-    case 2:
-    case 8: {
-      if (dictionary === null) throw new PageFault('a page needs a dictionary that its chunk lacks');
-      const width = cursor.bytes[cursor.pos++] ?? 0;
-      const indices = new Int32Array(count);
-      readHybrid(cursor, width, count, indices);
-      return gatherValues(dictionary, indices);
-    }
     case 3:
       return rleBooleans(cursor, count, node);
     case 5:
-      return deltaNumbers(cursor, count, node);
+      return deltaNumbers(cursor, count, node, partly);
     case 6:
-      return exactly(count, { kind: 'bytes', ...readDeltaLengthStrings(cursor, count) });
+      return exactly(count, partly, { kind: 'bytes', ...readDeltaLengthStrings(cursor, limitOf(count, partly)) });
     case 7:
-      return exactly(count, { kind: 'bytes', ...readDeltaStrings(cursor, count) });
+      return exactly(count, partly, { kind: 'bytes', ...readDeltaStrings(cursor, limitOf(count, partly)) });
     case 9:
+      if (partly) throw new PageFault('byte streams need all their values', true);
       return splitValues(cursor, count, node);
     default:
       throw new PageFault(`encoding ${encoding} is not supported`, true);
   }
 }
 
-function exactly(count: number, values: { kind: 'bytes'; offsets: Int32Array; data: Uint8Array }): LeafValues {
-  if (values.offsets.length !== count + 1) throw new PageFault('a page holds another number of strings than it says');
+const limitOf = (count: number, partly: boolean): number => (partly ? PAGE_ENTRIES_MAX : count);
+
+function exactly(
+  count: number,
+  partly: boolean,
+  values: { kind: 'bytes'; offsets: Int32Array; data: Uint8Array },
+): LeafValues {
+  if (partly ? values.offsets.length <= count : values.offsets.length !== count + 1)
+    throw new PageFault('a page holds another number of strings than it says');
   return values;
 }
 
@@ -169,13 +220,14 @@ function rleBooleans(cursor: ByteCursor, count: number, node: FileNode): LeafVal
   return { kind: 'boolean', values };
 }
 
-function deltaNumbers(cursor: ByteCursor, count: number, node: FileNode): LeafValues {
-  const values = readDelta(cursor, count);
-  if (values.length !== count) throw new PageFault('a page holds another number of values than it says');
+function deltaNumbers(cursor: ByteCursor, count: number, node: FileNode, partly: boolean): LeafValues {
+  const values = readDelta(cursor, limitOf(count, partly));
+  if (partly ? values.length < count : values.length !== count)
+    throw new PageFault('a page holds another number of values than it says');
   if (node.element.type === 'INT64') return { kind: 'int64', values };
   if (node.element.type !== 'INT32') throw new PageFault('delta values of another type than an integer', true);
-  const narrow = new Int32Array(count);
-  for (let i = 0; i < count; i++) narrow[i] = Number(BigInt.asIntN(32, values[i] ?? 0n));
+  const narrow = new Int32Array(values.length);
+  for (let i = 0; i < values.length; i++) narrow[i] = Number(BigInt.asIntN(32, values[i] ?? 0n));
   return { kind: 'int32', values: narrow };
 }
 
@@ -185,60 +237,4 @@ function splitValues(cursor: ByteCursor, count: number, node: FileNode): LeafVal
   if (width === undefined) throw new PageFault('byte streams of strings', true);
   const bytes = joinByteStreams(cursor.bytes.subarray(cursor.pos), width, count);
   return plainValues({ bytes, pos: 0 }, count, node);
-}
-
-/** `count` fixed-width values as an aligned copy. */
-function fixed(cursor: ByteCursor, count: number, width: number): ArrayBuffer {
-  const end = cursor.pos + count * width;
-  if (count < 0 || end > cursor.bytes.length) throw new PageFault('a page ends within its values');
-  const copy = new Uint8Array(count * width);
-  copy.set(cursor.bytes.subarray(cursor.pos, end));
-  cursor.pos = end;
-  return copy.buffer;
-}
-
-function plainValues(cursor: ByteCursor, count: number, node: FileNode): LeafValues {
-  switch (node.element.type) {
-    case 'BOOLEAN': {
-      const values = new Uint8Array(count);
-      if (cursor.pos + Math.ceil(count / 8) > cursor.bytes.length) throw new PageFault('a page ends within its values');
-      for (let i = 0; i < count; i++) values[i] = ((cursor.bytes[cursor.pos + (i >> 3)] ?? 0) >> (i & 7)) & 1;
-      return { kind: 'boolean', values };
-    }
-    case 'INT32':
-      return { kind: 'int32', values: new Int32Array(fixed(cursor, count, 4)) };
-    case 'INT64':
-      return { kind: 'int64', values: new BigInt64Array(fixed(cursor, count, 8)) };
-    case 'INT96':
-      return { kind: 'int64', values: int96Micros(fixed(cursor, count, 12), count) };
-    case 'FLOAT':
-      return { kind: 'float32', values: new Float32Array(fixed(cursor, count, 4)) };
-    case 'DOUBLE':
-      return { kind: 'float64', values: new Float64Array(fixed(cursor, count, 8)) };
-    case 'BYTE_ARRAY':
-      return { kind: 'bytes', ...readPlainStrings(cursor, count) };
-    default: {
-      const width = node.element.type_length ?? 0;
-      const data = new Uint8Array(fixed(cursor, count, width));
-      const offsets = new Int32Array(count + 1);
-      for (let i = 1; i <= count; i++) offsets[i] = i * width;
-      return { kind: 'bytes', offsets, data };
-    }
-  }
-}
-
-/**
- * INT96 timestamps (nanoseconds of the day, Julian day), exact to the microsecond for any day: 2440588 is 1970-01-01.
- * Readers that go through 64-bit nanoseconds wrap outside 1677..2262.
- */
-function int96Micros(buffer: ArrayBuffer, count: number): BigInt64Array {
-  const view = new DataView(buffer);
-  const out = new BigInt64Array(count);
-  for (let i = 0; i < count; i++) {
-    const nanos = view.getBigInt64(i * 12, true);
-    const day = view.getInt32(i * 12 + 8, true) - 2_440_588;
-    const floored = nanos >= 0n ? nanos / 1000n : (nanos - 999n) / 1000n;
-    out[i] = BigInt(day) * 86_400_000_000n + floored;
-  }
-  return out;
 }
