@@ -1,0 +1,147 @@
+/** Changes → findings: the level under the table's mode, the approvals that the contract records, and the version gate. */
+import type { Finding, FindingLevel } from '../finding.ts';
+import { sortFindings } from '../finding.ts';
+import type { BreakingNote, CompatibilityMode, Contract } from '../model.ts';
+import { CHANGES, levelOf, type Change, type ChangeKind } from './change.ts';
+import { compareContracts } from './compare-contracts.ts';
+import { bumpBetween, parseVersion, requiredVersion, type Bump } from './version.ts';
+
+export const DEFAULT_MODE: CompatibilityMode = 'FORWARD_TRANSITIVE';
+
+export interface AssessOptions {
+  /** Overrides the contract's own. */
+  readonly mode: CompatibilityMode | null;
+  readonly strict: boolean;
+  /** `YYYY-MM-DD`, to tell which approvals have ended. */
+  readonly today: string;
+}
+
+/** A version of the contract that readers or stored rows may be of. */
+export interface Base {
+  /** `3f2c9d1`, a tag, or a folder's name. */
+  readonly label: string;
+  readonly contract: Contract;
+}
+
+export interface Assessment {
+  readonly mode: CompatibilityMode;
+  readonly changes: readonly Change[];
+  readonly findings: readonly Finding[];
+  /** The change asks at least for this. */
+  readonly bump: Bump;
+}
+
+/**
+ * `bases[0]` is the one that the version gate compares with; the others are released versions, which only transitive
+ * modes look at, and only those of the same major: an older major was broken on purpose.
+ */
+export function assess(head: Contract, bases: readonly Base[], options: AssessOptions): Assessment {
+  const mode = options.mode ?? head.tables.find((table) => table.compatibility !== null)?.compatibility ?? DEFAULT_MODE;
+  const first = bases[0];
+  if (first === undefined) return { mode, changes: [], findings: [], bump: 'none' };
+  const changes = [...compareContracts(first.contract, head)];
+  const known = new Set(changes.map((change) => `${change.code}|${change.subject}`));
+  if (mode.endsWith('_TRANSITIVE')) {
+    const major = parseVersion(first.contract.version)?.major;
+    for (const base of bases.slice(1)) {
+      if (parseVersion(base.contract.version)?.major !== major) continue;
+      for (const change of compareContracts(base.contract, head)) {
+        const key = `${change.code}|${change.subject}`;
+        const breaks = ['backward', 'forward'].some(
+          (side) => (CHANGES[change.code] as ChangeKind)[side as 'backward' | 'forward'] === 'breaks',
+        );
+        if (!breaks || known.has(key)) continue;
+        known.add(key);
+        changes.push({ ...change, message: `${change.message} (against ${base.contract.version}, ${base.label})` });
+      }
+    }
+  }
+  return gate(head, first, changes, mode, options);
+}
+
+function gate(
+  head: Contract,
+  base: Base,
+  changes: readonly Change[],
+  mode: CompatibilityMode,
+  options: AssessOptions,
+): Assessment {
+  const bump = requiredBump(changes, mode, options.strict);
+  const given = bumpBetween(base.contract.version, head.version);
+  const findings = changes.map((change) => {
+    let level = levelOf(change, mode, options.strict);
+    const note = level === 'error' ? approvalOf(change, head.breaking) : null;
+    let hint: string | null = null;
+    if (note !== null && ended(note, options.today)) hint = `its approval ended on ${note.until ?? ''}`;
+    else if (note !== null && (given === 'major' || change.code === 'PII_DOWNGRADE')) {
+      level = 'warning';
+      hint = `approved by ${note.approver}: ${note.reason}`;
+    } else if (level === 'error' && given === 'major')
+      hint = `a break needs a note: customProperty breaking {code: ${change.code}, reason, approver, until}`;
+    return finding(head, level, change.code, change.subject, change.message, change.path, hint);
+  });
+  if (order(given) < order(bump)) {
+    const wanted = requiredVersion(base.contract.version, bump);
+    const text = `${base.contract.version} -> ${head.version}: these changes need ${wanted ?? `a ${bump} version`}`;
+    findings.push(finding(head, 'error', 'VERSION_TOO_SMALL', head.version, text, ['version'], null));
+  }
+  return { mode, changes, findings: sortFindings(findings), bump };
+}
+
+function requiredBump(changes: readonly Change[], mode: CompatibilityMode, strict: boolean): Bump {
+  let bump: Bump = 'none';
+  for (const change of changes) {
+    const kind: ChangeKind = CHANGES[change.code];
+    const level = levelOf(change, mode, strict);
+    const asked: Bump =
+      kind.bump === 'patch' ? 'patch' : level === 'error' && kind.bump !== 'minor' ? 'major' : 'minor';
+    if (order(asked) > order(bump)) bump = asked;
+  }
+  return bump;
+}
+
+const order = (bump: Bump): number => ['none', 'patch', 'minor', 'major'].indexOf(bump);
+
+function approvalOf(change: Change, notes: readonly BreakingNote[]): BreakingNote | null {
+  return (
+    notes.find((note) => note.code === change.code && (note.subject === null || note.subject === change.subject)) ??
+    null
+  );
+}
+
+const ended = (note: BreakingNote, today: string): boolean => note.until !== null && note.until < today;
+
+function finding(
+  head: Contract,
+  level: FindingLevel,
+  code: string,
+  subject: string,
+  message: string,
+  path: Change['path'],
+  hint: string | null,
+): Finding {
+  const at = head.source.locate(path);
+  return { level, code, subject, message, hint, file: head.source.file, line: at.line, column: at.column };
+}
+
+/** A contract file that stood in the base and is gone. */
+export function tableRemoved(base: Base, file: string, options: AssessOptions): Finding {
+  const mode = options.mode ?? base.contract.tables[0]?.compatibility ?? DEFAULT_MODE;
+  const name = base.contract.tables[0]?.name ?? base.contract.id;
+  const change: Change = {
+    code: 'TABLE_REMOVED',
+    subject: name,
+    message: `its contract stood in ${base.label} and is gone`,
+    path: [],
+  };
+  return {
+    level: levelOf(change, mode, options.strict),
+    code: change.code,
+    subject: name,
+    message: change.message,
+    hint: null,
+    file,
+    line: 1,
+    column: 1,
+  };
+}
