@@ -177,7 +177,8 @@ export function readProtocol(json: Json): ProtocolAction {
   };
 }
 
-const NO_COLUMNS = '{"type":"struct","fields":[]}';
+/** Schema of a table whose metadata names none. */
+export const NO_COLUMNS = '{"type":"struct","fields":[]}';
 
 export function readMetadata(json: Json): MetadataAction {
   const format = json['format'] == null ? {} : object(json['format'], 'format');

@@ -1,4 +1,5 @@
 /** Rows of a decoded checkpoint as actions. */
+import { NO_COLUMNS } from './action-json.ts';
 import type { ActionVisitor } from './action-json.ts';
 import type { PartitionValues } from './actions.ts';
 import { booleanCell, intCell, longCell, structChild, textCell, textListCell, textMapCell } from './cell.ts';
@@ -53,7 +54,7 @@ function visitMetadata(metadata: StructColumn, row: number, visitor: ActionVisit
       provider: textCell(inFormat('provider'), row) ?? 'parquet',
       options: withoutNulls(textMapCell(inFormat('options'), row)),
     },
-    schemaString: need(textCell(structChild(metadata, 'schemaString'), row), 'metaData.schemaString'),
+    schemaString: textCell(structChild(metadata, 'schemaString'), row) ?? NO_COLUMNS,
     partitionColumns: textListCell(structChild(metadata, 'partitionColumns'), row) ?? [],
     configuration: withoutNulls(textMapCell(structChild(metadata, 'configuration'), row)),
     createdTime: longCell(structChild(metadata, 'createdTime'), row),

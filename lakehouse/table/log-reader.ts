@@ -5,6 +5,7 @@ import { StoreError } from '../store/store.ts';
 import type { ObjectStore } from '../store/store.ts';
 import type { Commit } from './actions.ts';
 import { parseCommit, visitActions } from './action-json.ts';
+import { firstWins } from './compacted-log.ts';
 import { commitKey } from './log-files.ts';
 import { emptyCommit } from './log-segment.ts';
 import type { LogStep } from './log-segment.ts';
@@ -26,7 +27,8 @@ export async function replaySteps(
     replay.beginCommit();
     try {
       if (body.length === 0) throw emptyCommit(store.uri, step.fromVersion);
-      visitActions(body, replay.visitor);
+      const single = step.fromVersion === step.toVersion;
+      visitActions(body, single ? replay.visitor : firstWins(replay.visitor));
     } catch (error) {
       throw corruptCommit(store.uri, step.fromVersion, step.file.key, error);
     }

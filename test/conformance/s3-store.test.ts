@@ -1,6 +1,6 @@
 /**
  * The S3 adapter against a real server: the one that SLUICE_TEST_S3_ENDPOINT names (with SLUICE_TEST_S3_BUCKET,
- * SLUICE_TEST_S3_REGION and credentials from the SDK's default chain), or a local one that the test starts.
+ * SLUICE_TEST_S3_REGION and credentials from the SDK's default chain), or the local one that all tests share.
  */
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -9,37 +9,35 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { probeConditionalPut } from '../../lakehouse/store/probe.ts';
 import { createS3Store } from '../../lakehouse/store/s3-store.ts';
 import type { S3StoreOptions, StoreRequest } from '../../lakehouse/store/s3-store.ts';
-import { startS3 } from '../../ops/local/s3.ts';
-import type { S3Server } from '../../ops/local/s3.ts';
+import { requires } from '../support/requirements.ts';
+import { getS3 } from '../support/s3.ts';
 import { registerStoreSuite } from './register-store-suite.ts';
 
 const given = process.env['SLUICE_TEST_S3_ENDPOINT'];
-const server: S3Server | null = given === undefined ? await startS3() : null;
-if (server !== null) await server.createBucket('lake');
-afterAll(async () => {
-  await server?.stop();
-});
+const suite = given === undefined ? await requires('the S3 store', 's3') : describe;
+const server = given === undefined && suite === describe ? await getS3() : null;
 
 function settings(prefix: string): S3StoreOptions {
-  const keys = server ?? null;
   return {
-    bucket: process.env['SLUICE_TEST_S3_BUCKET'] ?? 'lake',
+    bucket: server?.bucket ?? process.env['SLUICE_TEST_S3_BUCKET'] ?? 'lake',
     prefix,
-    endpoint: given ?? keys?.endpoint ?? null,
+    endpoint: given ?? server?.endpoint ?? null,
     region: process.env['SLUICE_TEST_S3_REGION'] ?? 'us-east-1',
     forcePathStyle: true,
     kmsKeyId: null,
-    credentials: keys === null ? null : async () => keys,
+    credentials: server === null ? null : async () => server,
     backoff: { attemptsMax: 3, baseMs: 1, capMs: 5, sleep: async () => {}, random: () => 0 },
   };
 }
 
-registerStoreSuite({
-  name: 'the S3 store',
-  open: async () => ({ store: createS3Store(settings(`suite-${randomUUID()}`)), undo: async () => {} }),
+suite('the S3 store on a server', () => {
+  registerStoreSuite({
+    name: 'the S3 store',
+    open: async () => ({ store: createS3Store(settings(`suite-${randomUUID()}`)), undo: async () => {} }),
+  });
 });
 
-describe('the S3 store', () => {
+suite('the S3 store', () => {
   it('names a missing bucket and refused credentials', async () => {
     const nowhere = createS3Store({ ...settings('x'), bucket: `absent-${randomUUID()}` });
     const body = new TextEncoder().encode('x');
