@@ -1,0 +1,145 @@
+/**
+ * The contract that a table's batches are checked with: read from its file, generated from the source's shape on first sight
+ * (and saved, so that it can be edited), kept by hash under `_sluice/contracts/` in the lake, so that a batch which runs
+ * again is checked with the very text that its first run used.
+ */
+import { createHash } from 'node:crypto';
+import type { CatalogColumn, CatalogTable } from '../../contracts/engine/catalog.ts';
+import type { Gate } from '../../contracts/engine/gate.ts';
+import type { Contract, TableContract } from '../../contracts/engine/model.ts';
+import { StoreError } from '../../lakehouse/store/store.ts';
+import type { ObjectStore } from '../../lakehouse/store/store.ts';
+import type { StructType } from '../../lakehouse/table/schema.ts';
+import type { TableShape } from '../log/event.ts';
+import { StreamError } from '../stream/stream-error.ts';
+import type { ContractFiles } from './contract-files.ts';
+import { buildTablePlan } from './table-plan.ts';
+import type { TablePlan } from './table-plan.ts';
+
+/** What the contract engine does for us; `contract-tools.ts` binds it. */
+export interface ContractTools {
+  infer(table: CatalogTable, pipeline: string): string;
+  /** @throws an error that names file, line and column */
+  parse(text: string, file: string): Contract;
+  compile(contract: Contract, table: TableContract, live: readonly CatalogColumn[]): Gate;
+  /** The text with the columns of `table` added that it lacks; everything a person wrote stays. */
+  addColumns(text: string, file: string, table: CatalogTable): string;
+}
+
+export interface ContractBookOptions {
+  readonly pipeline: string;
+  readonly files: ContractFiles;
+  readonly tools: ContractTools;
+  /** The lake's root. */
+  readonly store: ObjectStore;
+}
+
+export interface ContractBook {
+  /** The plan of the contract as it stands now. `lake`: the table's present schema, null when it does not exist yet. */
+  current(shape: TableShape, lake: StructType | null): Promise<TablePlan>;
+  /** The plan that an earlier run used; null when its text is lost. */
+  byHash(hash: string, shape: TableShape, lake: StructType | null): Promise<TablePlan | null>;
+  /** The plan with a newer shape's columns, by the contract's `unknownColumns`. Pure: `keep` writes it down. */
+  evolve(plan: TablePlan, shape: TableShape, lake: StructType | null): TablePlan;
+  /** Makes the plan's text durable: in the lake by hash, and in the contracts folder where it grew by `evolve`. */
+  keep(plan: TablePlan, shape: TableShape): Promise<void>;
+}
+
+const KEPT_FOLDER = '_sluice/contracts';
+
+export function createContractBook(options: ContractBookOptions): ContractBook {
+  const { files, tools, store, pipeline } = options;
+  const kept = new Set<string>();
+
+  function planOf(text: string, file: string, shape: TableShape, lake: StructType | null): TablePlan {
+    try {
+      const contract = tools.parse(text, file);
+      const table = contract.tables[0];
+      if (table === undefined) throw new RangeError(`${file} describes no table`);
+      const gate = tools.compile(contract, table, shape.columns);
+      const identity = { id: contract.id, version: contract.version, hash: hashOf(text), text };
+      return buildTablePlan({ table, contract: identity, gate, shape, lake });
+    } catch (error) {
+      if (error instanceof StreamError) throw error;
+      throw new StreamError(
+        'CONTRACT_FAILED',
+        `the contract of ${shape.schema}.${shape.table} cannot be used: ${error instanceof Error ? error.message : String(error)}`,
+        `correct ${file} (\`contracts check\` shows every finding), then resume the table`,
+        { cause: error },
+      );
+    }
+  }
+
+  async function keepByHash(hash: string, text: string): Promise<void> {
+    if (kept.has(hash)) return;
+    try {
+      await store.putIfAbsent(`${KEPT_FOLDER}/${hash}.odcs.yaml`, Buffer.from(text));
+    } catch (error) {
+      // Same name, same bytes: whether the lost answer was a success does not matter, an unconditional put settles it.
+      if (!(error instanceof StoreError) || error.code !== 'STORE_OUTCOME_UNKNOWN') throw error;
+      await store.put(`${KEPT_FOLDER}/${hash}.odcs.yaml`, Buffer.from(text));
+    }
+    kept.add(hash);
+  }
+
+  function evolve(plan: TablePlan, shape: TableShape, lake: StructType | null): TablePlan {
+    const file = `${shape.schema}.${shape.table}`;
+    const known = new Set(plan.contractColumns);
+    const added = shape.columns.filter(({ name }) => !known.has(name));
+    if (added.length === 0) return { ...plan, shapeVersion: shape.version };
+    switch (plan.unknownColumns) {
+      case 'evolve': {
+        const text = tools.addColumns(plan.contract.text, file, { ...catalogOf(shape), columns: shape.columns });
+        return planOf(text, file, shape, lake);
+      }
+      case 'fail':
+        throw new StreamError(
+          'CONTRACT_FAILED',
+          `table ${file}: the source has the columns ${added.map(({ name }) => name).join(', ')}, which the contract does not know`,
+          'add them to the contract, or set unknownColumns to evolve, ignore or quarantine, then resume the table',
+        );
+      case 'ignore':
+      case 'quarantine':
+        // The gate sees the columns in the row and does what the policy says; the lake does not get them.
+        return { ...plan, shapeVersion: shape.version };
+    }
+  }
+
+  return {
+    async current(shape, lake) {
+      const found = await files.load(shape.schema, shape.table);
+      if (found !== null) return evolve(planOf(found.text, found.file, { ...shape, version: 0 }, lake), shape, lake);
+      const text = tools.infer(catalogOf(shape), pipeline);
+      const plan = planOf(text, `${shape.schema}.${shape.table}`, shape, lake);
+      await files.save(shape.schema, shape.table, text);
+      return plan;
+    },
+    async byHash(hash, shape, lake) {
+      try {
+        const text = Buffer.from(await store.get(`${KEPT_FOLDER}/${hash}.odcs.yaml`)).toString('utf8');
+        return planOf(text, `${KEPT_FOLDER}/${hash}.odcs.yaml`, shape, lake);
+      } catch (error) {
+        if (error instanceof StoreError && error.code === 'STORE_NOT_FOUND') return null;
+        throw error;
+      }
+    },
+    evolve,
+    async keep(plan, shape) {
+      await keepByHash(plan.contract.hash, plan.contract.text);
+      const standing = await files.load(shape.schema, shape.table);
+      if (standing === null || hashOf(standing.text) === plan.contract.hash) return;
+      // A person may have edited the file meanwhile: their text gets the new columns, not ours.
+      const columns = { ...catalogOf(shape), columns: shape.columns };
+      const text = tools.addColumns(standing.text, standing.file, columns);
+      if (text !== standing.text) await files.save(shape.schema, shape.table, text);
+    },
+  };
+}
+
+function hashOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
+
+function catalogOf(shape: TableShape): CatalogTable {
+  return { schema: shape.schema, table: shape.table, columns: shape.columns };
+}

@@ -1,0 +1,379 @@
+/**
+ * Records → columns: decode, gate and append in one pass, on reused objects, so that a good row allocates next to nothing.
+ *
+ * Order of one record: header and envelope (decode), the contract (gate), the lake's types (append), then parked keys and
+ * the key's number. Whatever fails parks the record whole; `fail` stops the table before anything of the batch is committed.
+ */
+import { decisiveAction } from '../../contracts/engine/gate.ts';
+import type { Cell, GateOp, GateRow, Violation } from '../../contracts/engine/gate.ts';
+import type { ColumnVector } from '../../lakehouse/table/column.ts';
+import type { RowPosition } from '../../lakehouse/merge/merge.ts';
+import { DecodeError } from '../log/decode-error.ts';
+import type { DecodedEvent } from '../log/envelope-decode.ts';
+import { RecordFlags } from '../log/event.ts';
+import type { LogBatch } from '../log/log.ts';
+import { StreamError } from '../stream/stream-error.ts';
+import type { Awaiting } from './awaiting.ts';
+import { createColumnBuilder } from './columns/create-builder.ts';
+import { cellText } from './columns/bytes-builders.ts';
+import type { ColumnBuilder } from './columns/column-builder.ts';
+import { EventKind } from './fold.ts';
+import { PARK_RULES } from './ingest-batch.ts';
+import type { DecodeCounts, HealedEvent, ParkedEvent, RawRecord } from './ingest-batch.ts';
+import { keyCellOf } from './key-cell.ts';
+import type { KeyCell } from './key-cell.ts';
+import type { ParkedKeys } from './parked-keys.ts';
+import { quarantineId } from './quarantine-row.ts';
+import { RowMeta } from './row-meta.ts';
+import type { PlanField, TablePlan } from './table-plan.ts';
+
+/** Turns a record into an event; knows the shapes. @throws DecodeError */
+export type RecordDecoder = (record: RawRecord) => DecodedEvent;
+
+export interface DecodeOptions {
+  readonly table: string;
+  readonly plan: TablePlan;
+  readonly decode: RecordDecoder;
+  /** Called when a record carries a newer shape than the plan; gives the plan to go on with (its fields only grow). */
+  readonly evolve: (shapeVersion: number, current: TablePlan) => TablePlan;
+  /** Working copies: the batch changes them, the caller keeps them when the batch is committed. */
+  readonly parkedKeys: ParkedKeys;
+  readonly awaiting: Awaiting;
+}
+
+export interface DecodedColumns {
+  readonly plan: TablePlan;
+  readonly columns: readonly ColumnVector[];
+  readonly absent: readonly (Uint8Array | null)[];
+  readonly meta: RowMeta;
+  readonly keyCount: number;
+  readonly keys: readonly KeyCell[];
+  readonly truncate: RowPosition | null;
+  readonly partialRecords: ReadonlyMap<number, RawRecord>;
+  readonly parked: readonly ParkedEvent[];
+  readonly healed: readonly HealedEvent[];
+  readonly counts: DecodeCounts;
+  readonly violations: ReadonlyMap<string, number>;
+}
+
+const GATE_OPS: Readonly<Record<string, GateOp>> = { c: 'insert', r: 'snapshot', u: 'update', d: 'delete' };
+
+export class BatchDecoder {
+  private readonly options: DecodeOptions;
+  private plan: TablePlan;
+  private builders: ColumnBuilder[];
+  private readonly meta = new RowMeta();
+  private readonly keyIds = new Map<KeyCell, number>();
+  private readonly keys: KeyCell[] = [];
+  private readonly partialRecords = new Map<number, RawRecord>();
+  private readonly parked: ParkedEvent[] = [];
+  private readonly healed: HealedEvent[] = [];
+  private readonly violations = new Map<string, number>();
+  private readonly counts: DecodeCounts = {
+    read: 0,
+    carriedIn: 0,
+    noop: 0,
+    dropped: 0,
+    warned: 0,
+    nulled: 0,
+    bytes: 0,
+  };
+  private truncate: RowPosition | null = null;
+  private newestShape: number;
+
+  constructor(options: DecodeOptions) {
+    this.options = options;
+    this.plan = options.plan;
+    this.builders = options.plan.fields.map(({ type }) => createColumnBuilder(type));
+    this.newestShape = options.plan.shapeVersion;
+  }
+
+  /** All records of a log batch. Claim checks must have been fetched. */
+  add(batch: LogBatch): void {
+    const { offsets, keys, values, headers, topic, partition } = batch;
+    const record = { topic, partition, offset: 0n, key: null, value: null, header: null } as {
+      -readonly [K in keyof RawRecord]: RawRecord[K];
+    };
+    for (let i = 0; i < offsets.length; i++) {
+      record.offset = offsets[i] ?? 0n;
+      record.key = keys[i] ?? null;
+      record.value = values[i] ?? null;
+      record.header = headers[i] ?? null;
+      this.counts.read++;
+      this.one(record);
+    }
+    this.counts.bytes += batch.bytes;
+  }
+
+  /** Takes every awaiting event up again: the table is no longer snapshotting, so none may wait any longer. */
+  addAwaiting(): void {
+    this.carryIn(this.options.awaiting.takeAll());
+  }
+
+  bytesHeld(): number {
+    return this.builders.reduce((sum, builder) => sum + builder.bytesHeld(), this.meta.bytesHeld());
+  }
+
+  finish(): DecodedColumns {
+    return {
+      plan: this.plan,
+      columns: [...this.builders.map((builder) => builder.finish()), this.meta.committedAtColumn()],
+      absent: [...this.builders.map((builder) => builder.absent()), null],
+      meta: this.meta,
+      keyCount: this.keys.length,
+      keys: this.keys,
+      truncate: this.truncate,
+      partialRecords: this.partialRecords,
+      parked: this.parked,
+      healed: this.healed,
+      counts: this.counts,
+      violations: this.violations,
+    };
+  }
+
+  private carryIn(records: readonly RawRecord[]): void {
+    for (const record of records) {
+      this.counts.carriedIn++;
+      this.one(record);
+    }
+  }
+
+  /** `record` is reused by the caller: whoever keeps it copies it. */
+  private one(record: RawRecord): void {
+    let event: DecodedEvent;
+    try {
+      event = this.options.decode(record);
+    } catch (error) {
+      this.parkUndecodable(record, error);
+      return;
+    }
+    if (event.shapeVersion > this.newestShape) this.evolve(event.shapeVersion);
+    switch (event.op) {
+      case 't':
+        this.barrier(event);
+        this.counts.noop++;
+        return;
+      case 'm':
+        this.counts.noop++;
+        return;
+      case 'tombstone':
+        this.tombstone(record, event);
+        return;
+      default:
+        this.row(record, event);
+    }
+  }
+
+  private row(record: RawRecord, first: DecodedEvent): void {
+    let event = first;
+    const key = keyCellOf(event.row, this.plan.keySources);
+    if (key === null) {
+      this.park(record, event, null, [violation(PARK_RULES.decode, 'KEY_NULL', 'a key column is NULL or missing')]);
+      return;
+    }
+    if (this.options.awaiting.events > 0) {
+      const earlier = this.options.awaiting.take(key);
+      if (earlier.length > 0) {
+        this.carryIn(earlier);
+        // The decoder's row was reused for them.
+        event = this.options.decode(record);
+      }
+    }
+    const partial = event.absent > 0 && event.op !== 'd';
+    const op: GateOp = partial ? 'update' : (GATE_OPS[event.op] ?? 'update');
+    const found = this.plan.gate.check(op, event.row);
+    if (found !== null && this.refused(record, event, key, found)) return;
+    const parkedKeys = this.options.parkedKeys;
+    if (parkedKeys.size > 0 && parkedKeys.has(key) && this.settleParked(record, event, key, partial)) return;
+    const problem = event.op === 'd' ? this.appendKey(event.row) : this.append(event.row);
+    if (problem !== null) {
+      this.refused(record, event, key, [problem]);
+      return;
+    }
+    const kind =
+      event.op === 'd' ? EventKind.delete : (event.flags & RecordFlags.fill) !== 0 ? EventKind.fill : EventKind.upsert;
+    if (partial) this.partialRecords.set(this.meta.length, { ...record });
+    const other = event.otherKey === null ? null : keyCellOf(event.otherKey, this.plan.keySources);
+    const otherId = other === null || event.op === 'd' ? -1 : this.keyId(other);
+    this.meta.push(event, kind, this.keyId(key), otherId, record.partition, record.offset);
+  }
+
+  /** True when the violations keep the row out. */
+  private refused(record: RawRecord, event: DecodedEvent, key: KeyCell, found: readonly Violation[]): boolean {
+    for (const { ruleId, action } of found) {
+      const label = `${ruleId} ${action}`;
+      this.violations.set(label, (this.violations.get(label) ?? 0) + 1);
+    }
+    switch (decisiveAction(found)) {
+      case 'warn':
+        this.counts.warned++;
+        return false;
+      case 'drop':
+        this.counts.dropped++;
+        return true;
+      case 'quarantine':
+        this.park(record, event, key, found);
+        return true;
+      case 'fail': {
+        const rule = found.find(({ action }) => action === 'fail');
+        throw new StreamError(
+          'CONTRACT_FAILED',
+          `${this.options.table}: rule ${rule?.ruleId} failed at ${place(record)}: ${rule?.message}`,
+          'correct the row at the source or change the rule, then resume the table; nothing of this batch was committed',
+        );
+      }
+    }
+  }
+
+  /** A key with parked events: true when this one has to park behind them. */
+  private settleParked(record: RawRecord, event: DecodedEvent, key: KeyCell, partial: boolean): boolean {
+    const absentColumns = partial ? this.absentColumns(event.row) : [];
+    if (this.options.parkedKeys.blocks(key, event, absentColumns)) {
+      this.park(record, event, key, [
+        violation(PARK_RULES.parkedBase, 'RULE', 'an unchanged column has its newest value in a parked event'),
+      ]);
+      return true;
+    }
+    if (partial) return false;
+    const { epoch, lsn, ord } = event;
+    for (const { id } of this.options.parkedKeys.heal(key, event)) this.healed.push({ id, epoch, lsn, ord });
+    return false;
+  }
+
+  private park(record: RawRecord, event: DecodedEvent, key: KeyCell | null, violations: readonly Violation[]): void {
+    const { epoch, lsn, ord, op, shapeVersion, committedAtMicros } = event;
+    const absentColumns = event.absent > 0 && op !== 'd' ? this.absentColumns(event.row) : [];
+    const parked = { record: { ...record }, op, epoch, lsn, ord, shapeVersion, committedAtMicros, key, absentColumns };
+    this.parked.push({ ...parked, violations });
+    if (key !== null) this.options.parkedKeys.add(key, { id: quarantineId(record), epoch, lsn, ord, absentColumns });
+  }
+
+  private parkUndecodable(record: RawRecord, error: unknown): void {
+    if (!(error instanceof DecodeError)) throw error;
+    if (error.code === 'DECODE_FORMAT_NEWER')
+      throw new StreamError('FORMAT_NEWER', error.message, 'upgrade the stream before the reader', { cause: error });
+    const nothing = { op: null, epoch: 0, lsn: 0n, ord: 0, shapeVersion: 0, committedAtMicros: 0n, key: null };
+    const code = error.code === 'DECODE_NULL_KEY' ? 'KEY_NULL' : 'DECODE';
+    const violations = [violation(`${PARK_RULES.decode}:${error.code}`, code, error.message)];
+    this.parked.push({ record: { ...record }, ...nothing, absentColumns: [], violations });
+  }
+
+  private barrier({ epoch, lsn, ord }: DecodedEvent): void {
+    const known = this.truncate;
+    if (
+      known === null ||
+      epoch > known.epoch ||
+      (epoch === known.epoch && (lsn > known.lsn || (lsn === known.lsn && ord > known.ord)))
+    )
+      this.truncate = { epoch, lsn, ord };
+  }
+
+  /** A null value deletes its key. Behind a delete event of the same key, as Debezium writes it, it has nothing to do. */
+  private tombstone(record: RawRecord, event: DecodedEvent): void {
+    const key = keyCellOf(event.row, this.plan.keySources);
+    const id = key === null ? undefined : this.keyIds.get(key);
+    const last = this.meta.length - 1;
+    if (id !== undefined && this.meta.lastKindOf(id) === EventKind.delete) {
+      this.counts.noop++;
+      return;
+    }
+    if (key === null || this.appendKey(event.row) !== null) {
+      this.counts.noop++;
+      return;
+    }
+    // A tombstone has no position: it stands directly behind what its partition showed last.
+    if (event.lsn === 0n && last >= 0) this.meta.copyPosition(last, event);
+    this.meta.push(event, EventKind.delete, this.keyId(key), -1, record.partition, record.offset);
+  }
+
+  private keyId(key: KeyCell): number {
+    const known = this.keyIds.get(key);
+    if (known !== undefined) return known;
+    const id = this.keys.length;
+    this.keyIds.set(key, id);
+    this.keys.push(key);
+    return id;
+  }
+
+  private absentColumns(row: GateRow): readonly string[] {
+    return this.plan.fields
+      .filter(({ sourceName }) => row[sourceName] === undefined)
+      .map(({ sourceName }) => sourceName);
+  }
+
+  /** Appends a row; null when all its cells fit. */
+  private append(row: GateRow): Violation | null {
+    const { fields } = this.plan;
+    const { builders } = this;
+    for (let i = 0; i < builders.length; i++) {
+      const field = fields[i] as PlanField;
+      const builder = builders[i] as ColumnBuilder;
+      const cell = row[field.sourceName];
+      if (cell === undefined) {
+        // Not in the shape at all (a dropped column): NULL. In the shape, but not carried: absent.
+        if (field.sourceName in row) builder.appendAbsent();
+        else builder.appendNull();
+      } else if (!builder.append(cell)) {
+        if (field.onUnrepresentable === 'null' && !field.isKey) {
+          builder.appendNull();
+          this.counts.nulled++;
+          continue;
+        }
+        this.rollback();
+        return unrepresentable(field, cell);
+      }
+    }
+    return null;
+  }
+
+  /** A delete carries its key only; whatever else its before image has is not looked at. */
+  private appendKey(row: GateRow): Violation | null {
+    const { fields } = this.plan;
+    for (let i = 0; i < fields.length; i++) {
+      const field = fields[i] as PlanField;
+      const builder = this.builders[i] as ColumnBuilder;
+      if (!field.isKey && !this.plan.keySources.includes(field.sourceName)) builder.appendNull();
+      else if (!builder.append(row[field.sourceName] ?? null)) {
+        this.rollback();
+        return unrepresentable(field, row[field.sourceName] ?? null);
+      }
+    }
+    return null;
+  }
+
+  private rollback(): void {
+    for (const builder of this.builders) builder.truncate(this.meta.length);
+  }
+
+  private evolve(shapeVersion: number): void {
+    const next = this.options.evolve(shapeVersion, this.plan);
+    this.newestShape = shapeVersion;
+    for (let i = this.plan.fields.length; i < next.fields.length; i++) {
+      const builder = createColumnBuilder((next.fields[i] as PlanField).type);
+      for (let row = 0; row < this.meta.length; row++) builder.appendNull();
+      this.builders.push(builder);
+    }
+    this.plan = next;
+  }
+}
+
+function violation(ruleId: string, code: Violation['code'], message: string): Violation {
+  return { ruleId, code, column: null, action: 'quarantine', message, value: null };
+}
+
+function unrepresentable(field: PlanField, cell: Cell): Violation {
+  const type = typeof field.type === 'string' ? field.type : field.type.type;
+  const shape = type === 'array' && typeof cell === 'string';
+  return {
+    ruleId: `type:${field.sourceName}`,
+    code: shape ? 'ARRAY_SHAPE' : 'UNREPRESENTABLE',
+    column: field.sourceName,
+    action: field.onUnrepresentable === 'fail' ? 'fail' : 'quarantine',
+    message: shape ? 'an array of one dimension that begins at 1' : `a value that ${type} can hold exactly`,
+    value: field.classified ? '***' : cellText(cell).slice(0, 256),
+  };
+}
+
+function place(record: RawRecord): string {
+  return `${record.topic}[${record.partition}] offset ${record.offset}`;
+}

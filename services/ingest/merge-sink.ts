@@ -1,0 +1,277 @@
+/**
+ * The merge sink: the ingest query's own foreachBatch.
+ *
+ *   fold → prepare → rows without a base wait or park → quarantine commits → ledger adds up → the table commits
+ *
+ * Each commit carries `txn(appId + epoch, batch id)`; the table's carries the next offsets and the resolved LSN, too. A crash
+ * between the two leaves parked rows whose ids the re-run repeats, and nothing in the table.
+ */
+import { MergeError } from '../../lakehouse/merge/merge-error.ts';
+import { RowOutcome } from '../../lakehouse/merge/merge.ts';
+import type { MergeResult, MergeTable, PreparedMerge } from '../../lakehouse/merge/merge.ts';
+import type { Violation } from '../../contracts/engine/gate.ts';
+import type { OutgoingRecord } from '../log/log.ts';
+import type { BatchSink } from '../stream/sink.ts';
+import { StreamError } from '../stream/stream-error.ts';
+import type { Awaiting } from './awaiting.ts';
+import { fold } from './fold.ts';
+import type { Folded } from './fold.ts';
+import { PARK_RULES } from './ingest-batch.ts';
+import type { IngestBatch, ParkedEvent } from './ingest-batch.ts';
+import { checkLedger, ledgerText } from './ledger.ts';
+import type { Ledger } from './ledger.ts';
+import { mergeInput, rowsWithoutBase } from './merge-input.ts';
+import type { ParkedKeys } from './parked-keys.ts';
+import { commitQuarantine, healedChanges, parkedRecord, quarantineTopicRecords } from './quarantine.ts';
+import { quarantineId } from './quarantine-row.ts';
+import { batchAppId, txnsOf } from './txn-ids.ts';
+import type { StreamPosition } from './txn-ids.ts';
+
+export interface MergeSinkOptions {
+  /** Pipeline name: appIds begin with it. */
+  readonly name: string;
+  readonly logId: string;
+  /** Opens or creates the table with the batch's schema and key. */
+  readonly table: (batch: IngestBatch) => Promise<MergeTable>;
+  /** Opens or creates `<table>__quarantine`; asked only when there is something to park. */
+  readonly quarantine: () => Promise<MergeTable>;
+  /** Writes to the quarantine topic; null = there is none. */
+  readonly publish: ((records: readonly OutgoingRecord[]) => Promise<void>) | null;
+  readonly quarantineTopic: string;
+  readonly maxQuarantineRatio: (batch: IngestBatch) => number | null;
+  /** Working copies that the batch may change. */
+  readonly state: () => {
+    readonly parkedKeys: ParkedKeys;
+    readonly awaiting: Awaiting;
+    readonly snapshotting: boolean;
+  };
+  /** Position after the batch; the hold-back offsets are asked when the awaiting events are known. */
+  readonly position: (batch: IngestBatch, awaiting: Awaiting) => StreamPosition;
+  readonly failpoint: (name: string) => Promise<void> | void;
+  readonly onResult: (result: SinkResult) => void;
+}
+
+export interface SinkResult {
+  readonly batchId: bigint;
+  readonly ledger: Ledger;
+  readonly merge: MergeResult;
+  readonly position: StreamPosition;
+  /** As they stand after the batch. */
+  readonly awaiting: Awaiting;
+  readonly parkedKeys: ParkedKeys;
+}
+
+/** Rows in a batch below which the trip wire stays silent: one bad row of three is no trend. */
+const RATIO_ROWS_MIN = 100;
+/** Lost races after which a row without base is looked at again. */
+const ATTEMPTS_MAX = 5;
+
+export function mergeSink(options: MergeSinkOptions): BatchSink<IngestBatch> {
+  return async (batch, batchId) => {
+    tripWire(options, batch);
+    const table = await options.table(batch);
+    const folded = fold({
+      rowCount: batch.rowCount,
+      kinds: batch.kinds,
+      keyIds: batch.keyIds,
+      keyCount: batch.keyCount,
+      otherKeyIds: batch.otherKeyIds,
+      epochs: batch.epochs,
+      lsns: batch.lsns,
+      ords: batch.ords,
+      absent: batch.absent,
+      truncate: batch.truncate,
+    });
+    const input = mergeInput(batch, folded);
+    const state = options.state();
+    for (let attempt = 1; ; attempt++) {
+      const prepared = await table.prepare(input);
+      try {
+        await commitPrepared(options, batch, batchId, { folded, prepared, table, ...state });
+        return;
+      } catch (error) {
+        // Another writer took a base away between prepare and commit: look again, and park what has none now.
+        const lost = error instanceof MergeError && error.code === 'MERGE_BASE_LOST';
+        if (!lost || attempt >= ATTEMPTS_MAX) throw error;
+      }
+    }
+  };
+}
+
+interface Attempt {
+  readonly folded: Folded;
+  readonly prepared: PreparedMerge;
+  readonly table: MergeTable;
+  readonly parkedKeys: ParkedKeys;
+  readonly awaiting: Awaiting;
+  readonly snapshotting: boolean;
+}
+
+async function commitPrepared(
+  options: MergeSinkOptions,
+  batch: IngestBatch,
+  batchId: bigint,
+  attempt: Attempt,
+): Promise<void> {
+  const { folded, prepared, table, snapshotting } = attempt;
+  const homeless = rowsWithoutBase(batch, folded, prepared.outcomes);
+  // Copies: after a lost race the rows are looked at again.
+  const awaiting = homeless.length === 0 ? attempt.awaiting : attempt.awaiting.clone();
+  const parkedKeys = homeless.length === 0 ? attempt.parkedKeys : attempt.parkedKeys.clone();
+  const parked = snapshotting ? batch.parked : [...batch.parked, ...homeless.map((row) => parkedRow(batch, row))];
+  if (snapshotting) wait(batch, homeless, awaiting);
+  else remember(parked.slice(batch.parked.length), parkedKeys);
+  const position = options.position(batch, awaiting);
+  await park(options, batch, batchId, position, parked);
+  const ledger = ledgerOf(batch, folded, prepared.outcomes, {
+    parked: parked.length,
+    homeless: homeless.length,
+    snapshotting,
+  });
+  checkLedger(ledger, `table ${batch.schemaName}.${batch.tableName}, batch ${batchId}`);
+  await options.failpoint('before-table-commit');
+  const merge = await table.commit(prepared, {
+    txns: txnsOf(options.name, batchId, position, options.logId),
+    info: commitInfo(batch, batchId, ledger, position),
+    timestampMs: batch.timestampMs,
+  });
+  await options.failpoint('after-table-commit');
+  options.onResult({ batchId, ledger, merge, position, awaiting, parkedKeys });
+}
+
+/** Too many bad rows at once are a broken producer, not bad rows: the table stops before it swallows them. */
+function tripWire(options: MergeSinkOptions, batch: IngestBatch): void {
+  const limit = options.maxQuarantineRatio(batch);
+  const rows = batch.rowCount + batch.parked.length;
+  if (limit === null || rows < RATIO_ROWS_MIN || batch.parked.length / rows <= limit) return;
+  throw new StreamError(
+    'CONTRACT_FAILED',
+    `${batch.schemaName}.${batch.tableName}: ${batch.parked.length} of ${rows} rows of one batch violate the contract, more than maxQuarantineRatio ${limit}`,
+    'correct the producer or the contract, then resume the table; nothing of this batch was committed',
+  );
+}
+
+function wait(batch: IngestBatch, rows: readonly number[], awaiting: Awaiting): void {
+  for (const row of rows) {
+    const record = batch.partialRecords.get(row);
+    const key = batch.keys[batch.keyIds[row] ?? 0];
+    if (record !== undefined && key !== undefined) awaiting.put(key, record);
+  }
+}
+
+function remember(events: readonly ParkedEvent[], parkedKeys: ParkedKeys): void {
+  for (const { key, record, epoch, lsn, ord, absentColumns } of events)
+    if (key !== null) parkedKeys.add(key, { id: quarantineId(record), epoch, lsn, ord, absentColumns });
+}
+
+const MISSING_BASE: Violation = {
+  ruleId: PARK_RULES.missingBase,
+  code: 'RULE',
+  column: null,
+  action: 'quarantine',
+  message: 'a column that the event did not carry has no earlier value in the batch or the table',
+  value: null,
+};
+
+function parkedRow(batch: IngestBatch, row: number): ParkedEvent {
+  const record = batch.partialRecords.get(row);
+  const key = batch.keys[batch.keyIds[row] ?? 0];
+  if (record === undefined || key === undefined)
+    throw new RangeError(`row ${row} lacks a base but carries every column`);
+  return {
+    record,
+    op: OP_LETTERS[batch.ops[row] ?? 0] ?? 'u',
+    epoch: batch.epochs[row] ?? 0,
+    lsn: batch.lsns[row] ?? 0n,
+    ord: batch.ords[row] ?? 0,
+    shapeVersion: batch.shapeVersions[row] ?? 0,
+    committedAtMicros: batch.committedAt[row] ?? 0n,
+    key,
+    absentColumns: batch.schema.fields
+      .filter((_, column) => hasBit(batch.absent[column] ?? null, row))
+      .map(({ name }) => name),
+    violations: [MISSING_BASE],
+  };
+}
+/** By ROW_OPS. */
+const OP_LETTERS = ['c', 'u', 'd', 'r', 't'];
+
+function hasBit(bits: Uint8Array | null, row: number): boolean {
+  return bits !== null && ((bits[row >> 3] ?? 0) & (1 << (row & 7))) !== 0;
+}
+
+async function park(
+  options: MergeSinkOptions,
+  batch: IngestBatch,
+  batchId: bigint,
+  position: StreamPosition,
+  parked: readonly ParkedEvent[],
+): Promise<void> {
+  if (parked.length === 0 && batch.healed.length === 0) return;
+  await options.failpoint('before-quarantine-commit');
+  const context = { batchId, timestampMs: batch.timestampMs, contract: batch.contract };
+  await commitQuarantine(
+    await options.quarantine(),
+    parked.map((event) => parkedRecord(event, context)),
+    healedChanges(batch.healed),
+    {
+      txn: { appId: batchAppId(options.name, position.epoch), version: batchId },
+      timestampMs: batch.timestampMs,
+      info: { 'sluice.batch': String(batchId), 'sluice.parked': String(parked.length) },
+    },
+  );
+  if (options.publish !== null && parked.length > 0)
+    await options.publish(quarantineTopicRecords(options.quarantineTopic, parked));
+  await options.failpoint('after-quarantine-commit');
+}
+
+function ledgerOf(
+  batch: IngestBatch,
+  folded: Folded,
+  outcomes: Uint8Array,
+  out: { readonly parked: number; readonly homeless: number; readonly snapshotting: boolean },
+): Ledger {
+  let applied = 0;
+  let stale = 0;
+  let noop = 0;
+  let missing = 0;
+  for (const outcome of outcomes) {
+    if (outcome === RowOutcome.stale) stale++;
+    else if (outcome === RowOutcome.noop) noop++;
+    else if (outcome === RowOutcome.missingBase) missing++;
+    else applied++;
+  }
+  // Homeless events count as awaiting or quarantined; the rows that they were folded to count as nothing else.
+  const foldedIntoMissing = out.homeless - folded.missing.length - missing;
+  return {
+    read: batch.counts.read,
+    carriedIn: batch.counts.carriedIn,
+    applied,
+    folded: folded.folded - foldedIntoMissing,
+    duplicates: folded.duplicates,
+    stale: stale + folded.stale,
+    noop: noop + folded.noop + batch.counts.noop,
+    awaiting: out.snapshotting ? out.homeless : 0,
+    quarantined: out.parked,
+    dropped: batch.counts.dropped,
+  };
+}
+
+function commitInfo(
+  batch: IngestBatch,
+  batchId: bigint,
+  ledger: Ledger,
+  position: StreamPosition,
+): Record<string, string> {
+  return {
+    'sluice.batch': String(batchId),
+    'sluice.ledger': ledgerText(ledger),
+    'sluice.offsets': batch.ranges.map(({ partition, from, to }) => `${partition}:${from}-${to}`).join(' '),
+    'sluice.epoch': String(position.epoch),
+    'sluice.lsn': String(position.lsn),
+    'sluice.mark': String(position.markSequence),
+    'sluice.contract': `${batch.contract.id}@${batch.contract.version}`,
+    'sluice.contractHash': batch.contract.hash,
+    'sluice.schemaHash': batch.schemaHash,
+  };
+}

@@ -1,0 +1,128 @@
+/** Position, operation, key and coordinates of each row, in typed arrays that grow together. */
+import type { ColumnVector } from '../../lakehouse/table/column.ts';
+import type { DecodedEvent } from '../log/envelope-decode.ts';
+import { ROW_OPS } from '../stream/sink.ts';
+import type { RowOp } from '../stream/sink.ts';
+
+const INITIAL_ROWS = 1024;
+const OP_NAMES: Readonly<Record<string, RowOp>> = {
+  c: 'insert',
+  u: 'update',
+  d: 'delete',
+  r: 'read',
+  tombstone: 'delete',
+};
+const OP_CODES: ReadonlyMap<string, number> = new Map(
+  Object.entries(OP_NAMES).map(([letter, name]) => [letter, ROW_OPS.indexOf(name)]),
+);
+
+export class RowMeta {
+  length = 0;
+  private capacity = INITIAL_ROWS;
+  private epochValues = new Int32Array(INITIAL_ROWS);
+  private lsnValues = new BigUint64Array(INITIAL_ROWS);
+  private ordValues = new Int32Array(INITIAL_ROWS);
+  private kindValues = new Uint8Array(INITIAL_ROWS);
+  private opValues = new Uint8Array(INITIAL_ROWS);
+  private keyValues = new Int32Array(INITIAL_ROWS);
+  private otherValues = new Int32Array(INITIAL_ROWS);
+  private partitionValues = new Int32Array(INITIAL_ROWS);
+  private offsetValues = new BigInt64Array(INITIAL_ROWS);
+  private shapeValues = new Int32Array(INITIAL_ROWS);
+  private committedValues = new BigInt64Array(INITIAL_ROWS);
+  /** Kind of each key's newest row. */
+  private lastKinds = new Map<number, number>();
+
+  push(event: DecodedEvent, kind: number, keyId: number, otherKeyId: number, partition: number, offset: bigint): void {
+    const row = this.length;
+    if (row === this.capacity) this.grow();
+    this.epochValues[row] = event.epoch;
+    this.lsnValues[row] = event.lsn;
+    this.ordValues[row] = event.ord;
+    this.kindValues[row] = kind;
+    this.opValues[row] = OP_CODES.get(event.op) ?? 0;
+    this.keyValues[row] = keyId;
+    this.otherValues[row] = otherKeyId;
+    this.partitionValues[row] = partition;
+    this.offsetValues[row] = offset;
+    this.shapeValues[row] = event.shapeVersion;
+    this.committedValues[row] = event.committedAtMicros;
+    this.lastKinds.set(keyId, kind);
+    this.length = row + 1;
+  }
+
+  lastKindOf(keyId: number): number | undefined {
+    return this.lastKinds.get(keyId);
+  }
+
+  /** Gives `event` the position just behind that of a row. */
+  copyPosition(row: number, event: DecodedEvent): void {
+    event.epoch = this.epochValues[row] ?? 0;
+    event.lsn = (this.lsnValues[row] ?? 0n) as DecodedEvent['lsn'];
+    event.ord = (this.ordValues[row] ?? 0) + 1;
+    event.committedAtMicros = this.committedValues[row] ?? 0n;
+  }
+
+  get epochs(): Int32Array {
+    return this.epochValues.subarray(0, this.length);
+  }
+  get lsns(): BigUint64Array {
+    return this.lsnValues.subarray(0, this.length);
+  }
+  get ords(): Int32Array {
+    return this.ordValues.subarray(0, this.length);
+  }
+  get kinds(): Uint8Array {
+    return this.kindValues.subarray(0, this.length);
+  }
+  get ops(): Uint8Array {
+    return this.opValues.subarray(0, this.length);
+  }
+  get keyIds(): Int32Array {
+    return this.keyValues.subarray(0, this.length);
+  }
+  get otherKeyIds(): Int32Array {
+    return this.otherValues.subarray(0, this.length);
+  }
+  get partitions(): Int32Array {
+    return this.partitionValues.subarray(0, this.length);
+  }
+  get offsets(): BigInt64Array {
+    return this.offsetValues.subarray(0, this.length);
+  }
+  get shapeVersions(): Int32Array {
+    return this.shapeValues.subarray(0, this.length);
+  }
+  get committedAt(): BigInt64Array {
+    return this.committedValues.subarray(0, this.length);
+  }
+
+  committedAtColumn(): ColumnVector {
+    return { kind: 'int64', length: this.length, validity: null, values: this.committedAt };
+  }
+
+  bytesHeld(): number {
+    return this.capacity * 54;
+  }
+
+  private grow(): void {
+    const capacity = this.capacity * 2;
+    this.epochValues = wider(this.epochValues, new Int32Array(capacity));
+    this.lsnValues = wider(this.lsnValues, new BigUint64Array(capacity));
+    this.ordValues = wider(this.ordValues, new Int32Array(capacity));
+    this.kindValues = wider(this.kindValues, new Uint8Array(capacity));
+    this.opValues = wider(this.opValues, new Uint8Array(capacity));
+    this.keyValues = wider(this.keyValues, new Int32Array(capacity));
+    this.otherValues = wider(this.otherValues, new Int32Array(capacity));
+    this.partitionValues = wider(this.partitionValues, new Int32Array(capacity));
+    this.offsetValues = wider(this.offsetValues, new BigInt64Array(capacity));
+    this.shapeValues = wider(this.shapeValues, new Int32Array(capacity));
+    this.committedValues = wider(this.committedValues, new BigInt64Array(capacity));
+    this.capacity = capacity;
+  }
+}
+
+function wider<A extends Int32Array | BigUint64Array | Uint8Array | BigInt64Array>(from: A, to: A): A {
+  (to as { set(values: A): void }).set(from);
+  return to;
+}

@@ -1,0 +1,53 @@
+/** Table shapes from the compacted topic `<name>.__reader`, read on as it grows. */
+import { READER_STATE_FORMAT } from '../log/event.ts';
+import type { TableShape } from '../log/event.ts';
+import type { LogReader } from '../log/log.ts';
+import type { LogOffset } from '../log/position.ts';
+import { readerTopic } from '../log/topics.ts';
+import { StreamError } from '../stream/stream-error.ts';
+
+export interface ShapeFeed {
+  /** Reads what was added since the last call. Record keys of shapes are `["shape", version]`. */
+  refresh(): Promise<void>;
+  byVersion(version: number): TableShape | null;
+  /** Newest shape of each table, in the order in which tables first appeared. */
+  tables(): readonly TableShape[];
+  latest(schema: string, table: string): TableShape | null;
+}
+
+export function createShapeFeed(reader: LogReader, name: string): ShapeFeed {
+  const topic = readerTopic(name);
+  const byVersion = new Map<number, TableShape>();
+  const latest = new Map<string, TableShape>();
+  let next = 0n as LogOffset;
+
+  function take(key: Buffer | null, value: Buffer | null): void {
+    if (key === null || value === null || !key.toString('utf8').startsWith('["shape"')) return;
+    const body = JSON.parse(value.toString('utf8')) as { formatVersion?: number; shape?: TableShape };
+    if ((body.formatVersion ?? READER_STATE_FORMAT) > READER_STATE_FORMAT)
+      throw new StreamError(
+        'FORMAT_NEWER',
+        `topic ${topic}: a shape has format ${body.formatVersion}`,
+        'upgrade the stream before the reader',
+      );
+    const { shape } = body;
+    if (shape === undefined) return;
+    byVersion.set(shape.version, shape);
+    const name = `${shape.schema}\0${shape.table}`;
+    if ((latest.get(name)?.version ?? 0) <= shape.version) latest.set(name, shape);
+  }
+
+  return {
+    async refresh() {
+      const bounds = (await reader.bounds(topic)).get(0);
+      if (bounds === undefined || bounds.end <= next) return;
+      const from = next > bounds.earliest ? next : bounds.earliest;
+      for await (const batch of reader.read(topic, 0, from, bounds.end))
+        batch.keys.forEach((key, i) => take(key, batch.values[i] ?? null));
+      next = bounds.end;
+    },
+    byVersion: (version) => byVersion.get(version) ?? null,
+    tables: () => [...latest.values()],
+    latest: (schema, table) => latest.get(`${schema}\0${table}`) ?? null,
+  };
+}

@@ -1,0 +1,170 @@
+/** A table as one contract version describes it: the gate, the lake's schema, and how cells go into columns. */
+import type { CatalogColumn } from '../../contracts/engine/catalog.ts';
+import type { Gate } from '../../contracts/engine/gate.ts';
+import { lakeColumnName } from '../../contracts/engine/lake-name.ts';
+import { isClassified, keyColumns } from '../../contracts/engine/model.ts';
+import type { OnUnrepresentable, TableContract, UnknownColumns } from '../../contracts/engine/model.ts';
+import { mapContractColumn } from '../../contracts/engine/type-table.ts';
+import type { DeltaType, StructField, StructType } from '../../lakehouse/table/schema.ts';
+import { createHash } from 'node:crypto';
+import type { TableShape } from '../log/event.ts';
+import { StreamError } from '../stream/stream-error.ts';
+
+/** Source commit time, on every table. `_sluice_epoch`, `_sluice_lsn` and `_sluice_ord` are the merge writer's. */
+export const COMMITTED_AT = '_sluice_committed_at';
+
+export interface PlanField {
+  readonly lakeName: string;
+  readonly sourceName: string;
+  readonly type: DeltaType;
+  readonly isKey: boolean;
+  readonly onUnrepresentable: OnUnrepresentable;
+  /** Values of this column are masked wherever they are shown. */
+  readonly classified: boolean;
+}
+
+export interface TablePlan {
+  readonly gate: Gate;
+  readonly contract: { readonly id: string; readonly version: string; readonly hash: string; readonly text: string };
+  /** Data columns in the contract's order. */
+  readonly fields: readonly PlanField[];
+  /** Lake schema: the data columns, then `_sluice_committed_at`. */
+  readonly schema: StructType;
+  readonly schemaHash: string;
+  /** Lake names, in key order. */
+  readonly keyColumns: readonly string[];
+  /** Source names, in key order. */
+  readonly keySources: readonly string[];
+  readonly maxQuarantineRatio: number | null;
+  readonly unknownColumns: UnknownColumns;
+  /** Source names of all columns in the contract, also of those that the lake does not get. */
+  readonly contractColumns: readonly string[];
+  /** Newest shape that the plan was made for; 0 = none. */
+  readonly shapeVersion: number;
+}
+
+export interface TablePlanInput {
+  readonly table: TableContract;
+  readonly contract: TablePlan['contract'];
+  readonly gate: Gate;
+  readonly shape: TableShape | null;
+  /** The table's schema in the lake; null when it does not exist yet. */
+  readonly lake: StructType | null;
+}
+
+/** @throws StreamError SCHEMA_CONFLICT without key columns, or with names that the lake cannot keep apart. */
+export function buildTablePlan({ table, contract, gate, shape, lake }: TablePlanInput): TablePlan {
+  const live = new Map<string, CatalogColumn>(shape?.columns.map((column) => [column.name, column]) ?? []);
+  const standing = new Map(lake?.fields.map((field) => [field.name.toLowerCase(), field.type]) ?? []);
+  const fields: PlanField[] = [];
+  for (const column of table.columns) {
+    // Dropped before the lake: the column exists neither in the table nor in its history.
+    if (column.piiAction === 'drop') continue;
+    const sourceName = column.physicalName ?? column.name;
+    fields.push({
+      lakeName: lakeColumnName(sourceName),
+      sourceName,
+      type: storedType(table.physicalName, sourceName, {
+        wanted: mapContractColumn(column, live.get(sourceName) ?? null).delta,
+        standing: standing.get(lakeColumnName(sourceName).toLowerCase()),
+      }),
+      isKey: column.keyPosition > 0,
+      onUnrepresentable: column.onUnrepresentable ?? table.onUnrepresentable ?? 'quarantine',
+      classified: isClassified(column),
+    });
+  }
+  const keySources = keySourcesOf(table, shape);
+  if (keySources.length === 0)
+    throw new StreamError(
+      'SCHEMA_CONFLICT',
+      `table ${table.physicalName} has no key columns in its contract`,
+      'mark the key columns with primaryKey and primaryKeyPosition, or leave the table out',
+    );
+  refuseClashes(table.physicalName, fields);
+  const schema = schemaOf(fields);
+  return {
+    gate,
+    contract,
+    fields,
+    schema,
+    schemaHash: createHash('sha256').update(JSON.stringify(schema)).digest('hex'),
+    keyColumns: keySources.map(lakeColumnName),
+    keySources,
+    maxQuarantineRatio: table.maxQuarantineRatio,
+    unknownColumns: table.unknownColumns ?? 'evolve',
+    contractColumns: table.columns.map((column) => column.physicalName ?? column.name),
+    shapeVersion: shape?.version ?? 0,
+  };
+}
+
+/** The contract's key; where it names none, the source's. */
+function keySourcesOf(table: TableContract, shape: TableShape | null): readonly string[] {
+  const named = keyColumns(table).map((column) => column.physicalName ?? column.name);
+  if (named.length > 0 || shape === null) return named;
+  return shape.columns
+    .filter(({ keyPosition }) => keyPosition > 0)
+    .toSorted((a, b) => a.keyPosition - b.keyPosition)
+    .map(({ name }) => name);
+}
+
+const INTEGERS = ['byte', 'short', 'integer', 'long'];
+const DECIMAL = /^decimal\((\d+),(\d+)\)$/;
+
+/**
+ * The type that a column is written with. Delta tables keep their types: where the source widened a column, values that the
+ * table's type still holds go in and others are quarantined, until the table is rewritten; where it became another type
+ * altogether, the table stops.
+ */
+function storedType(
+  tableName: string,
+  column: string,
+  { wanted, standing }: { readonly wanted: DeltaType; readonly standing: DeltaType | undefined },
+): DeltaType {
+  if (standing === undefined || typeText(standing) === typeText(wanted)) return wanted;
+  const from = typeText(standing);
+  const to = typeText(wanted);
+  const bothIntegers = INTEGERS.includes(from) && INTEGERS.includes(to);
+  const bothDecimals = DECIMAL.test(from) && DECIMAL.test(to);
+  // Text holds whatever the source prints.
+  if (bothIntegers || bothDecimals || from === 'string' || (from === 'double' && to === 'float')) return standing;
+  throw new StreamError(
+    'SCHEMA_CONFLICT',
+    `table ${tableName}: column ${column} is ${from} in the lake and ${to} at the source`,
+    'backfill the table into the new type, or keep the old one by physicalTypes in the contract',
+  );
+}
+
+function typeText(type: DeltaType): string {
+  if (typeof type === 'string') return type;
+  return type.type === 'array' ? `array<${typeText(type.elementType)}>` : JSON.stringify(type);
+}
+
+function schemaOf(fields: readonly PlanField[]): StructType {
+  const columns = fields.map(({ lakeName, sourceName, type }): StructField => ({
+    name: lakeName,
+    type,
+    nullable: true,
+    metadata: lakeName === sourceName ? {} : { 'sluice.sourceName': sourceName },
+  }));
+  return {
+    type: 'struct',
+    fields: [...columns, { name: COMMITTED_AT, type: 'timestamp', nullable: true, metadata: {} }],
+  };
+}
+
+function refuseClashes(tableName: string, fields: readonly PlanField[]): void {
+  const seen = new Map<string, string>();
+  for (const { lakeName, sourceName } of fields) {
+    const folded = lakeName.toLowerCase();
+    const earlier = seen.get(folded);
+    if (earlier === undefined) {
+      seen.set(folded, sourceName);
+      continue;
+    }
+    throw new StreamError(
+      'SCHEMA_CONFLICT',
+      `table ${tableName}: columns '${earlier}' and '${sourceName}' have one name in the lake, where case does not count`,
+      'leave one of them out by a column list in the publication, or rename it',
+    );
+  }
+}

@@ -1,0 +1,144 @@
+/**
+ * The resolved marks of a pipeline, as the tables see them: from a position, the cuts that lie ahead. Bounded: when marks
+ * pile up because a table is behind, those between which little was written are merged (a cut less, no record less).
+ */
+import type { Mark } from '../../log/event.ts';
+import type { LogOffset } from '../../log/position.ts';
+import type { Cut } from '../plan.ts';
+
+/** Marks kept, at most, before they are thinned out. */
+const MARKS_MAX = 20_000;
+/** Marks are merged while a stretch holds fewer records than this. */
+const STRETCH_RECORDS = 20_000n;
+
+export interface TimelineMark {
+  readonly mark: Mark;
+  /** Offset of the mark's record in `__progress`. */
+  readonly progressOffset: bigint;
+  /** Next offsets of those topics and partitions that moved since the entry before. */
+  readonly moved: ReadonlyMap<string, ReadonlyMap<number, LogOffset>>;
+  readonly totalRecords: bigint;
+}
+
+export interface MarkTimeline {
+  /** Adds a mark; marks come in sequence order, repeated ones (a restart of the feed) are passed over. */
+  add(mark: Mark, progressOffset: bigint): void;
+  /** Cuts of a topic beyond a mark's sequence, in order. */
+  cutsAfter(topic: string, sequence: number): readonly Cut[];
+  at(sequence: number): TimelineMark | null;
+  newest(): TimelineMark | null;
+  newestClosed(): TimelineMark | null;
+  /** Forgets marks up to and with this sequence: every table is past them. */
+  forget(sequence: number): void;
+  /** Topics that any mark has named. */
+  topics(): ReadonlySet<string>;
+  /** Newest known next offsets of a topic. */
+  nextOffsets(topic: string): ReadonlyMap<number, LogOffset>;
+  readonly size: number;
+}
+
+export function createMarkTimeline(): MarkTimeline {
+  let marks: TimelineMark[] = [];
+  let closed: TimelineMark | null = null;
+  let total = 0n;
+  const reached = new Map<string, Map<number, LogOffset>>();
+
+  function movedBy(mark: Mark): Map<string, Map<number, LogOffset>> {
+    const moved = new Map<string, Map<number, LogOffset>>();
+    for (const [topic, partitions] of Object.entries(mark.nextOffsets)) {
+      const known = reached.get(topic) ?? new Map<number, LogOffset>();
+      reached.set(topic, known);
+      for (const [text, next] of Object.entries(partitions)) {
+        const partition = Number(text);
+        const before = known.get(partition);
+        if (before !== undefined && next <= before) continue;
+        total += next - (before ?? 0n);
+        known.set(partition, next);
+        const ofTopic = moved.get(topic) ?? new Map<number, LogOffset>();
+        moved.set(topic, ofTopic.set(partition, next));
+      }
+    }
+    return moved;
+  }
+
+  return {
+    add(mark, progressOffset) {
+      const last = marks.at(-1);
+      if (last !== undefined && mark.sequence <= last.mark.sequence) return;
+      const entry = { mark, progressOffset, moved: movedBy(mark), totalRecords: total };
+      marks.push(entry);
+      if (!mark.open) closed = entry;
+      if (marks.length > MARKS_MAX) marks = thin(marks);
+    },
+    cutsAfter(topic, sequence) {
+      const cuts: Cut[] = [];
+      for (let i = firstAfter(marks, sequence); i < marks.length; i++) {
+        const entry = marks[i];
+        if (entry === undefined) break;
+        cuts.push({
+          sequence: entry.mark.sequence,
+          epoch: entry.mark.epoch,
+          nextOffsets: entry.moved.get(topic) ?? NOTHING,
+          totalBytes: entry.mark.bytes,
+          totalRecords: entry.totalRecords,
+        });
+      }
+      return cuts;
+    },
+    at: (sequence) => marks.find(({ mark }) => mark.sequence === sequence) ?? null,
+    newest: () => marks.at(-1) ?? null,
+    newestClosed: () => closed,
+    forget(sequence) {
+      // The newest stays: it says where the log stands.
+      const keep = Math.min(firstAfter(marks, sequence), Math.max(0, marks.length - 1));
+      if (keep > 0) marks = marks.slice(keep);
+    },
+    topics: () => new Set(reached.keys()),
+    nextOffsets: (topic) => reached.get(topic) ?? NOTHING,
+    get size() {
+      return marks.length;
+    },
+  };
+}
+
+const NOTHING: ReadonlyMap<number, LogOffset> = new Map();
+
+/** Index of the first mark beyond a sequence number. */
+function firstAfter(marks: readonly TimelineMark[], sequence: number): number {
+  let low = 0;
+  let high = marks.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((marks[middle]?.mark.sequence ?? 0) <= sequence) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Merges neighbours whose stretch stays short. Epoch changes, and the newest thousand marks, are left as they are. */
+function thin(marks: readonly TimelineMark[]): TimelineMark[] {
+  const kept: TimelineMark[] = [];
+  const untouched = marks.length - 1000;
+  let stretchStart = 0n;
+  marks.forEach((entry, index) => {
+    const last = kept.at(-1);
+    const mergeable =
+      last !== undefined &&
+      index < untouched &&
+      last.mark.epoch === entry.mark.epoch &&
+      entry.totalRecords - stretchStart < STRETCH_RECORDS;
+    if (!mergeable) {
+      stretchStart = last?.totalRecords ?? 0n;
+      kept.push(entry);
+      return;
+    }
+    kept[kept.length - 1] = { ...entry, moved: mergeMoves(last.moved, entry.moved) };
+  });
+  return kept;
+}
+
+function mergeMoves(a: TimelineMark['moved'], b: TimelineMark['moved']): TimelineMark['moved'] {
+  const merged = new Map(a);
+  for (const [topic, partitions] of b) merged.set(topic, new Map([...(merged.get(topic) ?? []), ...partitions]));
+  return merged;
+}
