@@ -40,20 +40,63 @@ export async function readCheckpoint(
   try {
     await readParts(store, checkpoint, visitor, options);
   } catch (error) {
-    if (!isDamage(error)) throw error;
-    throw new TableError(
-      'CHECKPOINT_UNREADABLE',
-      { table: store.uri, version: checkpoint.version, file: checkpoint.files[0]?.key ?? '' },
-      `the checkpoint cannot be read: ${error instanceof Error ? error.message : 'unreadable'}; write a new one (sluice table checkpoint)`,
-      { cause: error },
-    );
+    throw isDamage(error) ? unreadable(store, checkpoint, error) : error;
   }
+}
+
+function unreadable(store: ObjectStore, checkpoint: CheckpointFiles, error: unknown): TableError {
+  return new TableError(
+    'CHECKPOINT_UNREADABLE',
+    { table: store.uri, version: checkpoint.version, file: checkpoint.files[0]?.key ?? '' },
+    `the checkpoint cannot be read: ${error instanceof Error ? error.message : 'unreadable'}; write a new one (sluice table checkpoint)`,
+    { cause: error },
+  );
 }
 
 /** A fault of the files, which an older checkpoint may not have; not of the store or of this code. */
 function isDamage(error: unknown): boolean {
   if (error instanceof StoreError) return error.code === 'STORE_NOT_FOUND' || error.code === 'STORE_TRUNCATED';
   return error instanceof ParquetError || error instanceof SyntaxError || error instanceof TypeError;
+}
+
+/**
+ * Keys of the sidecars that a checkpoint names.
+ * @throws TableError CHECKPOINT_UNREADABLE
+ */
+export async function sidecarKeys(
+  store: ObjectStore,
+  checkpoint: CheckpointFiles,
+  backoff: Backoff,
+): Promise<readonly string[]> {
+  const paths: string[] = [];
+  try {
+    await readTableRows(store, checkpoint, { sidecar: ({ path }) => paths.push(path) }, backoff);
+    return paths.map((path) => sidecarKey(path, store.uri));
+  } catch (error) {
+    throw isDamage(error) ? unreadable(store, checkpoint, error) : error;
+  }
+}
+
+/** The rows that say what the table is (all rows of a JSON checkpoint); answers the Parquet files, opened. */
+async function readTableRows(
+  store: ObjectStore,
+  checkpoint: CheckpointFiles,
+  visitor: ActionVisitor,
+  backoff: Backoff,
+): Promise<ParquetFile[]> {
+  const opened: ParquetFile[] = [];
+  for (const file of checkpoint.files) {
+    if (checkpoint.format === 'json') {
+      visitActions(await getWithRetry(store, file.key, undefined, backoff), visitor);
+      continue;
+    }
+    const parquet = await openFile(store, file, backoff);
+    for await (const { batch } of decodeRowGroups(parquet, presentOnly(parquet, TABLE_COLUMNS))) {
+      for (let row = 0; row < batch.rowCount; row++) visitTableRow(batch, row, visitor);
+    }
+    opened.push(parquet);
+  }
+  return opened;
 }
 
 async function readParts(
@@ -72,18 +115,7 @@ async function readParts(
     },
     sidecar: ({ path }) => sidecars.push(path),
   };
-  const opened: ParquetFile[] = [];
-  for (const file of checkpoint.files) {
-    if (checkpoint.format === 'json') {
-      visitActions(await getWithRetry(store, file.key, undefined, options.backoff), watching);
-      continue;
-    }
-    const parquet = await openFile(store, file, options.backoff);
-    for await (const { batch } of decodeRowGroups(parquet, presentOnly(parquet, TABLE_COLUMNS))) {
-      for (let row = 0; row < batch.rowCount; row++) visitTableRow(batch, row, watching);
-    }
-    opened.push(parquet);
-  }
+  const opened = await readTableRows(store, checkpoint, watching, options.backoff);
   for (const path of sidecars) {
     const key = sidecarKey(path, store.uri);
     const file = await store.head(key);
