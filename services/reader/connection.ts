@@ -223,6 +223,8 @@ export const SESSION_SETTINGS: Readonly<Record<string, string>> = {
   bytea_output: 'hex',
   row_security: 'off',
   client_encoding: 'UTF8',
+  // So that type names are qualified wherever they are not PostgreSQL's own, and no function of a user stands in the way.
+  search_path: 'pg_catalog',
 };
 
 export function startupOptions(connection: SourceConnection): string {

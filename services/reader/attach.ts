@@ -1,0 +1,244 @@
+/**
+ * Taking the slot over (DESIGN section 4): own the slot, fence older writers of the log, read the state, stream. In this
+ * order nobody else can append behind the state that is read, and two readers never both believe that they go on.
+ */
+import type { LogWriter } from '../log/log.ts';
+import type { Lsn } from '../log/position.ts';
+import { formatLsn, parseLsn } from '../log/position.ts';
+import { progressTopic, readerTopic } from '../log/topics.ts';
+import { sourceBreak, type Break, type SourceBreak } from './continuity.ts';
+import { requireDirect, requireServer, serverFacts } from './preflight.ts';
+import { ensurePublication, type Publication } from './publication.ts';
+import { ReaderError } from './reader-error.ts';
+import type { ReaderOptions } from './reader-options.ts';
+import { loadReaderState, type ReaderPosition, type SavedReader, type SourceIdentity } from './reader-state.ts';
+import { createSlot, findSlot, requireOwnSlot, type SlotState } from './slot.ts';
+import type { ReplicationHandlers, ReplicationSession, ReplicationStream, SourceSession } from './source.ts';
+import { selectTables, type SelectedTables } from './table-selection.ts';
+
+export interface Attachment {
+  readonly session: SourceSession;
+  readonly stream: ReplicationStream;
+  readonly writer: LogWriter;
+  readonly identity: SourceIdentity;
+  readonly serverVersion: number;
+  readonly publication: Publication;
+  readonly selected: SelectedTables;
+  readonly saved: SavedReader;
+  /** Where to go on; of a first start, the slot's own start. */
+  readonly position: ReaderPosition;
+  readonly slotConfirmed: Lsn;
+  /** Every table is to be read again: a new epoch, or a gap that the user chose to close so. */
+  readonly resnapshot: boolean;
+}
+
+/** Broken continuity of the whole source: nothing is read, the state has a name. */
+export class ContinuityError extends ReaderError {
+  readonly broken: Break<SourceBreak>;
+  constructor(broken: Break<SourceBreak>) {
+    const gap = broken.gap === null ? '' : `; GAP(${formatLsn(broken.gap.from)}..${formatLsn(broken.gap.to)})`;
+    super('CONTINUITY', `${broken.state}: ${broken.detail}${gap}`, {
+      remedy:
+        'look with `sluice status`, then `sluice repair --all`: the tables are read again, the lake keeps its history',
+    });
+    this.broken = broken;
+  }
+}
+
+const LOG_OF_STATE = { replicationFactor: 1, retentionMs: -1 } as const;
+
+export async function attach(
+  options: ReaderOptions,
+  handlers: ReplicationHandlers,
+  waiting: (standby: boolean) => Promise<boolean>,
+): Promise<Attachment | null> {
+  const { source, log, name } = options;
+  const { replicationFactor } = options.topic;
+  await log.admin.ensureTopics({
+    [readerTopic(name)]: { ...LOG_OF_STATE, partitions: 1, replicationFactor, compacted: true },
+    [progressTopic(name)]: {
+      partitions: 1,
+      replicationFactor,
+      retentionMs: options.topic.retentionMs,
+      compacted: false,
+    },
+  });
+  const session = await source.session('reader');
+  try {
+    const facts = await serverFacts(session);
+    requireServer(facts);
+    await requireDirect(source, session);
+    const prepared = await prepare(session, options);
+    const owned = await own(options, handlers, waiting);
+    if (owned === null) {
+      await session.close();
+      return null;
+    }
+    try {
+      return await takeOver(session, options, prepared, owned);
+    } catch (error) {
+      await owned.stream.close();
+      throw error;
+    }
+  } catch (error) {
+    await session.close();
+    throw error;
+  }
+}
+
+interface Prepared {
+  readonly publication: Publication;
+  readonly selected: SelectedTables;
+}
+
+/** Publication first, then the slot: the other order fails on every read. A slot is only made where there was never one. */
+async function prepare(session: SourceSession, options: ReaderOptions): Promise<Prepared> {
+  const selected = await selectTables(session, options.tables);
+  for (const { schema, table, error } of selected.refused) {
+    options.logger.error({ table: `${schema}.${table}`, code: error.code, remedy: error.remedy }, error.message);
+  }
+  if (selected.taken.length === 0) {
+    const first = selected.refused[0];
+    if (first !== undefined) throw first.error;
+    throw new ReaderError('NO_TABLES', `no table matches ${options.tables.join(', ')}`, {
+      remedy: 'correct source.tables (globs on schema.table), or create the tables first',
+    });
+  }
+  const partitioned = selected.taken.some((table) => table.relkind === 'p');
+  const { publication } = await ensurePublication(session, options.publication, selected.taken, partitioned);
+  const slot = await findSlot(session, options.slot);
+  if (slot !== null) {
+    requireOwnSlot(slot, options.source.connection.database);
+    return { publication, selected };
+  }
+  const saved = await loadReaderState(options.log.reader, options.name);
+  if (saved.position === null) await createOnce(session, options.slot);
+  else if (options.onSourceBreak === 'resnapshot') await createOnce(session, options.slot);
+  else {
+    const gap = { from: saved.position.confirmLsn, to: await walEnd(session) };
+    throw new ContinuityError({
+      state: 'SLOT_LOST',
+      detail: `replication slot "${options.slot}" does not exist any more`,
+      gap,
+    });
+  }
+  return { publication, selected };
+}
+
+async function createOnce(session: SourceSession, slot: string): Promise<void> {
+  try {
+    await createSlot(session, slot);
+  } catch (error) {
+    // Another reader of the same pipeline was faster.
+    if ((await findSlot(session, slot)) === null) throw error;
+  }
+}
+
+interface OwnedSlot {
+  readonly stream: ReplicationStream;
+  readonly systemIdentifier: string;
+  readonly timeline: number;
+}
+
+/** Waits as a standby while another reader streams. Null when `waiting` said to give up. */
+async function own(
+  options: ReaderOptions,
+  handlers: ReplicationHandlers,
+  waiting: (standby: boolean) => Promise<boolean>,
+): Promise<OwnedSlot | null> {
+  for (;;) {
+    const session: ReplicationSession = await options.source.replication('replication stream');
+    try {
+      const [system] = await session.query('IDENTIFY_SYSTEM');
+      const stream = await session.start({
+        slot: options.slot,
+        publication: options.publication,
+        // From the slot's own confirmed position: the state is not read yet.
+        startLsn: 0n,
+        protoVersion: 1,
+        handlers,
+      });
+      return {
+        stream,
+        systemIdentifier: system?.['systemid'] ?? '',
+        timeline: Number(system?.['timeline'] ?? 0),
+      };
+    } catch (error) {
+      await session.close();
+      if (!(error instanceof ReaderError) || error.code !== 'SLOT_IN_USE') throw error;
+      if (!(await waiting(true))) return null;
+    }
+  }
+}
+
+async function takeOver(
+  session: SourceSession,
+  options: ReaderOptions,
+  prepared: Prepared,
+  owned: OwnedSlot,
+): Promise<Attachment> {
+  const { log, name, slot: slotName } = options;
+  const writer = await log.writer(`${name}-reader`);
+  try {
+    const saved = await loadReaderState(log.reader, name);
+    const identity: SourceIdentity = {
+      systemIdentifier: owned.systemIdentifier,
+      timeline: owned.timeline,
+      database: options.source.connection.database,
+      slot: slotName,
+      logId: await log.admin.logId(),
+    };
+    const slot = await findSlot(session, slotName);
+    if (slot === null)
+      throw new ReaderError('SOURCE_LOST', `replication slot "${slotName}" vanished while it was in use`);
+    const broken =
+      saved.position === null
+        ? null
+        : sourceBreak(saved.position, { ...identity, slot, walLsn: await walEnd(session) });
+    if (broken !== null && options.onSourceBreak !== 'resnapshot') throw new ContinuityError(broken);
+    return {
+      session,
+      stream: owned.stream,
+      writer,
+      identity,
+      serverVersion: session.serverVersion,
+      ...prepared,
+      saved,
+      position: startPosition(saved.position, slot, identity, broken),
+      slotConfirmed: slot.confirmedFlushLsn ?? (0n as Lsn),
+      resnapshot: broken !== null,
+    };
+  } catch (error) {
+    await writer.close();
+    throw error;
+  }
+}
+
+/** After a break the slot's own position counts; another WAL opens a new epoch, or its lower LSNs would be taken for old ones. */
+function startPosition(
+  saved: ReaderPosition | null,
+  slot: SlotState,
+  identity: SourceIdentity,
+  broken: Break<SourceBreak> | null,
+): ReaderPosition {
+  if (saved !== null && broken === null) return saved;
+  const start = slot.confirmedFlushLsn ?? (0n as Lsn);
+  const anotherWal = broken?.state === 'SYSTEM_CHANGED';
+  return {
+    ...identity,
+    epoch: (saved?.epoch ?? 1) + (anotherWal ? 1 : 0),
+    lsn: start,
+    ord: -1,
+    open: false,
+    confirmLsn: start,
+    sequence: saved?.sequence ?? 0,
+    bytes: saved?.bytes ?? 0n,
+    sourceTimeMicros: saved?.sourceTimeMicros ?? 0n,
+    unseenXids: anotherWal ? [] : (saved?.unseenXids ?? []),
+  };
+}
+
+async function walEnd(session: SourceSession): Promise<Lsn> {
+  const [row] = await session.query('SELECT pg_current_wal_lsn() AS lsn');
+  return parseLsn(row?.['lsn'] ?? '0/0');
+}

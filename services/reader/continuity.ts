@@ -1,0 +1,151 @@
+/**
+ * Has the source's WAL gone on from where we stood, and are the tables still those that we follow? Pure comparisons of what
+ * was saved with what is there (DESIGN invariant 8: broken continuity stops, by name; nothing continues past a gap).
+ */
+import { formatLsn } from '../log/position.ts';
+import type { ReaderPosition, TableState } from './reader-state.ts';
+import type { SlotState } from './slot.ts';
+
+export type SourceBreak =
+  | 'SLOT_LOST'
+  | 'SLOT_INVALIDATED'
+  | 'SLOT_MOVED'
+  | 'SYSTEM_CHANGED'
+  | 'TOPIC_RESET'
+  | 'PUBLICATION_CHANGED';
+export type TableBreak =
+  | 'TABLE_REPLACED'
+  | 'TABLE_REWRITTEN'
+  | 'TABLE_MISSING'
+  | 'KEY_CHANGED'
+  | 'PARTITIONS_CHANGED'
+  | 'PUBLICATION_CHANGED'
+  | 'SNAPSHOT_FAILED';
+
+export interface Break<State extends string> {
+  readonly state: State;
+  /** What was expected and what was found. */
+  readonly detail: string;
+  /** The lost piece of the order, where it is known: GAP(from..to). */
+  readonly gap: { readonly from: bigint; readonly to: bigint } | null;
+}
+
+export interface SourceNow {
+  readonly systemIdentifier: string;
+  readonly timeline: number;
+  readonly logId: string;
+  readonly slot: SlotState | null;
+  /** Where the server's WAL ends. */
+  readonly walLsn: bigint;
+}
+
+/** What a reader with a saved position finds; null = it may go on. */
+export function sourceBreak(saved: ReaderPosition, now: SourceNow): Break<SourceBreak> | null {
+  const { slot } = now;
+  if (saved.logId !== now.logId) {
+    return found('TOPIC_RESET', `the log's identity was ${saved.logId} and is now ${now.logId}`);
+  }
+  if (saved.systemIdentifier !== now.systemIdentifier) {
+    return found(
+      'SYSTEM_CHANGED',
+      `the database system was ${saved.systemIdentifier} and is now ${now.systemIdentifier}`,
+    );
+  }
+  // A promoted standby goes on with the same WAL up to the switch; one that branched below our position does not.
+  if (saved.timeline !== now.timeline && now.walLsn < saved.confirmLsn) {
+    return found(
+      'SYSTEM_CHANGED',
+      `timeline ${now.timeline} ends at ${formatLsn(now.walLsn)}, below our ${formatLsn(saved.confirmLsn)} of timeline ${saved.timeline}`,
+    );
+  }
+  if (now.walLsn < saved.confirmLsn) {
+    return found(
+      'SYSTEM_CHANGED',
+      `the WAL ends at ${formatLsn(now.walLsn)}, below our position ${formatLsn(saved.confirmLsn)}: an older copy was restored`,
+    );
+  }
+  if (slot === null) {
+    return found('SLOT_LOST', `replication slot "${saved.slot}" does not exist any more`, {
+      from: saved.confirmLsn,
+      to: now.walLsn,
+    });
+  }
+  if (slot.walStatus === 'lost' || slot.invalidationReason !== null || slot.restartLsn === null) {
+    const reason = slot.invalidationReason ?? 'wal_removed';
+    return found('SLOT_INVALIDATED', `replication slot "${slot.name}" was invalidated (${reason})`, {
+      from: saved.confirmLsn,
+      to: now.walLsn,
+    });
+  }
+  const confirmed = slot.confirmedFlushLsn ?? 0n;
+  if (confirmed > saved.confirmLsn) {
+    return found(
+      'SLOT_MOVED',
+      `replication slot "${slot.name}" stands at ${formatLsn(confirmed)}, beyond our ${formatLsn(saved.confirmLsn)}`,
+      {
+        from: saved.confirmLsn,
+        to: confirmed,
+      },
+    );
+  }
+  return null;
+}
+
+/** What the catalog says of a followed table now; null = it is not there. */
+export interface TableNow {
+  readonly oid: number;
+  readonly key: readonly string[];
+  readonly heaps: readonly { readonly schema: string; readonly table: string; readonly relfilenode: number }[];
+  readonly partitioned: boolean;
+  readonly published: boolean;
+  readonly rowFilter: string | null;
+  readonly columnList: readonly string[] | null;
+}
+
+/** What was last known of it. Null fields were never seen. */
+export interface TableKnown {
+  readonly state: TableState;
+  readonly key: readonly string[] | null;
+  readonly now: TableNow | null;
+}
+
+/**
+ * Changes that bring no row events. A rewrite shows as another relfilenode; a TRUNCATE and a CLUSTER do, too, and harm
+ * nothing, so the caller asks only about rewrites that its stream has not explained.
+ */
+export function tableBreak(known: TableKnown, now: TableNow | null): Break<TableBreak> | null {
+  const name = `${known.state.schema}.${known.state.table}`;
+  if (now === null) return found('TABLE_MISSING', `table ${name} does not exist any more`);
+  if (now.oid !== known.state.oid) {
+    return found('TABLE_REPLACED', `table ${name} had OID ${known.state.oid} and is now another table, OID ${now.oid}`);
+  }
+  if (!now.published) return found('PUBLICATION_CHANGED', `table ${name} is not in the publication any more`);
+  if (known.key !== null && !same(known.key, now.key)) {
+    return found('KEY_CHANGED', `the key of ${name} was (${known.key.join(', ')}) and is now (${now.key.join(', ')})`);
+  }
+  const before = known.now;
+  if (before === null) return null;
+  if (before.rowFilter !== now.rowFilter || !same(before.columnList ?? [], now.columnList ?? [])) {
+    return found('PUBLICATION_CHANGED', `row filter or column list of ${name} changed`);
+  }
+  if (now.partitioned && !same(partitions(before), partitions(now))) {
+    return found(
+      'PARTITIONS_CHANGED',
+      `partitions of ${name} were ${partitions(before).join(', ')} and are now ${partitions(now).join(', ')}`,
+    );
+  }
+  return null;
+}
+
+/** Leaf partitions that are there now and were not, and the other way. */
+function partitions(table: TableNow): readonly string[] {
+  return table.heaps.map((heap) => `${heap.schema}.${heap.table}`).sort();
+}
+
+function same(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((value, index) => value === b[index]);
+}
+
+function found<State extends string>(state: State, detail: string, gap: Break<State>['gap'] = null): Break<State> {
+  return { state, detail, gap };
+}

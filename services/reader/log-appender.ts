@@ -1,0 +1,176 @@
+/**
+ * Batches to the log, one transaction each, with the mark and the reader's state in the same transaction (DESIGN invariants
+ * 2 and 3): after a kill either all of it is there or nothing, so the position that is read back is exactly what was written.
+ *
+ * One append is in flight at a time; meanwhile the next batch fills.
+ */
+import { MARK_FORMAT, type Mark, type TableShape } from '../log/event.ts';
+import type { LogWriter, NextOffsets, OutgoingRecord } from '../log/log.ts';
+import type { LogOffset, Lsn } from '../log/position.ts';
+import { markRecord } from './mark-record.ts';
+import { createOutgoingBatch, type OutgoingBatch } from './outgoing-batch.ts';
+import {
+  positionRecord,
+  shapeRecord,
+  tableRecord,
+  type ReaderPosition,
+  type SourceIdentity,
+  type TableState,
+} from './reader-state.ts';
+
+/** Where the batch ends in the source's order. */
+export interface Cut {
+  readonly lsn: Lsn;
+  readonly ord: number;
+  readonly open: boolean;
+  readonly confirmLsn: Lsn;
+  readonly sourceTimeMicros: bigint;
+}
+
+export interface LogAppender {
+  readonly batch: OutgoingBatch;
+  /** An append is in flight, or has failed. */
+  readonly busy: boolean;
+  readonly failed: boolean;
+  readonly position: ReaderPosition;
+  readonly lastMarkAtMs: number;
+  /** Records and state waiting for the next append. */
+  readonly dirty: boolean;
+  noteShape(shape: TableShape): void;
+  noteTable(table: TableState): void;
+  /** Begins to append what is there; resolves when it is durable. Not to be called while `busy`. */
+  flush(cut: Cut): Promise<void>;
+  /** Resolves when no append is in flight. Rejects if the last one failed. */
+  settled(): Promise<void>;
+}
+
+export interface AppenderOptions {
+  readonly name: string;
+  readonly writer: LogWriter;
+  readonly identity: SourceIdentity;
+  /** Position to go on from. */
+  readonly position: ReaderPosition;
+  /** Next offsets of all data topics at start. */
+  readonly offsets: NextOffsets;
+  readonly unseenXids: () => Iterable<number>;
+  readonly snapshotting: () => readonly string[];
+  readonly clock: () => number;
+  readonly afterAppend: (position: ReaderPosition) => Promise<void>;
+}
+
+/** A mark with all offsets once a minute, so that a new consumer need not read far back. */
+const FULL_MARK_MS = 60_000;
+
+export function createLogAppender(options: AppenderOptions): LogAppender {
+  const { name, writer, offsets, clock } = options;
+  let batch = createOutgoingBatch();
+  let shapes: TableShape[] = [];
+  let tables = new Map<string, TableState>();
+  let { position } = options;
+  let inFlight: Promise<void> | null = null;
+  let failed = false;
+  let lastFullMs = 0;
+  let lastMarkAtMs = 0;
+
+  const append = async (sent: OutgoingBatch, cut: Cut, states: readonly OutgoingRecord[]): Promise<void> => {
+    await Promise.all(sent.claims);
+    const atMs = clock();
+    const full = atMs - lastFullMs >= FULL_MARK_MS;
+    const next: ReaderPosition = {
+      ...options.identity,
+      epoch: position.epoch,
+      lsn: cut.lsn,
+      ord: cut.ord,
+      open: cut.open,
+      confirmLsn: cut.confirmLsn,
+      sequence: position.sequence + 1,
+      bytes: position.bytes + BigInt(sent.bytes),
+      sourceTimeMicros: cut.sourceTimeMicros,
+      unseenXids: [...options.unseenXids()],
+    };
+    const snapshotting = options.snapshotting();
+    await writer.append(sent.records, (assigned) => {
+      for (const [topic, partitions] of assigned) {
+        const known = offsets.get(topic) ?? new Map<number, LogOffset>();
+        for (const [partition, offset] of partitions) known.set(partition, offset);
+        offsets.set(topic, known);
+      }
+      const mark: Mark = {
+        formatVersion: MARK_FORMAT,
+        sequence: next.sequence,
+        epoch: next.epoch,
+        logId: options.identity.logId,
+        lsn: next.lsn,
+        ord: next.ord,
+        confirmLsn: next.confirmLsn,
+        open: next.open,
+        nextOffsets: plainOffsets(full ? offsets : assigned),
+        full,
+        bytes: next.bytes,
+        snapshotting,
+        sourceTimeMicros: next.sourceTimeMicros,
+        atMs,
+      };
+      return [...states, positionRecord(name, next), markRecord(name, mark)];
+    });
+    position = next;
+    lastMarkAtMs = atMs;
+    if (full) lastFullMs = atMs;
+    await options.afterAppend(next);
+  };
+
+  return {
+    get batch() {
+      return batch;
+    },
+    get busy() {
+      return inFlight !== null;
+    },
+    get failed() {
+      return failed;
+    },
+    get position() {
+      return position;
+    },
+    get lastMarkAtMs() {
+      return lastMarkAtMs;
+    },
+    get dirty() {
+      return batch.records.length > 0 || shapes.length > 0 || tables.size > 0;
+    },
+    noteShape(shape) {
+      shapes.push(shape);
+    },
+    noteTable(table) {
+      tables.set(`${table.schema}\0${table.table}`, table);
+    },
+    async flush(cut) {
+      const sent = batch;
+      const states = [
+        ...shapes.map((shape) => shapeRecord(name, shape)),
+        ...[...tables.values()].map((table) => tableRecord(name, table)),
+      ];
+      batch = createOutgoingBatch();
+      shapes = [];
+      tables = new Map();
+      const run = append(sent, cut, states);
+      inFlight = run;
+      try {
+        await run;
+      } catch (error) {
+        failed = true;
+        throw error;
+      }
+      inFlight = null;
+    },
+    async settled() {
+      await inFlight;
+    },
+  };
+}
+
+function plainOffsets(offsets: NextOffsets): Mark['nextOffsets'] {
+  const out: Record<string, Record<number, LogOffset>> = {};
+  for (const [topic, partitions] of offsets) out[topic] = Object.fromEntries(partitions);
+  return out;
+}

@@ -1,0 +1,93 @@
+/** What must be right about the server before anything is created. Each refusal has a name and the fix. */
+import { ReaderError } from './reader-error.ts';
+import { POOLED_REMEDY } from './server-error.ts';
+import type { PostgresSource, SourceSession } from './source.ts';
+
+export interface ServerFacts {
+  readonly serverVersion: number;
+  readonly inRecovery: boolean;
+  readonly walLevel: string;
+  readonly freeSlots: number;
+  readonly freeSenders: number;
+  readonly mayReplicate: boolean;
+  readonly superuser: boolean;
+  readonly role: string;
+}
+
+export async function serverFacts(session: SourceSession): Promise<ServerFacts> {
+  const [row] = await session.query(`
+select json_build_object(
+  'serverVersion', current_setting('server_version_num')::int, 'inRecovery', pg_is_in_recovery(),
+  'walLevel', current_setting('wal_level'),
+  'freeSlots', current_setting('max_replication_slots')::int - (select count(*) from pg_replication_slots),
+  'freeSenders', current_setting('max_wal_senders')::int - (select count(*) from pg_stat_get_wal_senders()),
+  'mayReplicate', r.rolreplication or r.rolsuper or exists (
+    select from pg_roles g where g.rolname in ('rds_replication', 'rds_superuser', 'azure_pg_admin') and pg_has_role(r.oid, g.oid, 'member')),
+  'superuser', r.rolsuper, 'role', r.rolname) as j
+from pg_roles r where r.rolname = current_user`);
+  return JSON.parse(row?.['j'] ?? '{}') as ServerFacts;
+}
+
+export const MIN_SERVER_VERSION = 140_000;
+
+/** @throws ReaderError SOURCE_VERSION, SOURCE_IS_STANDBY, WAL_LEVEL, NO_REPLICATION_PRIVILEGE */
+export function requireServer(facts: ServerFacts): void {
+  if (facts.serverVersion < MIN_SERVER_VERSION) {
+    throw new ReaderError(
+      'SOURCE_VERSION',
+      `the server is PostgreSQL ${Math.floor(facts.serverVersion / 10_000)}; 14 or newer is needed`,
+      {
+        remedy: 'upgrade the server',
+      },
+    );
+  }
+  if (facts.inRecovery) {
+    throw new ReaderError(
+      'SOURCE_IS_STANDBY',
+      'the server is a standby (it is in recovery): publications and watermarks need the primary',
+      {
+        remedy: 'name the primary in source.postgres',
+      },
+    );
+  }
+  if (facts.walLevel !== 'logical') {
+    throw new ReaderError('WAL_LEVEL', `wal_level is ${facts.walLevel}; logical is needed`, {
+      remedy: 'ALTER SYSTEM SET wal_level = logical; and restart the server (Amazon RDS: rds.logical_replication = 1)',
+    });
+  }
+  if (!facts.mayReplicate) {
+    throw new ReaderError('NO_REPLICATION_PRIVILEGE', `role "${facts.role}" has no REPLICATION privilege`, {
+      remedy: `as a superuser: ALTER ROLE "${facts.role}" REPLICATION; (Amazon RDS: GRANT rds_replication TO "${facts.role}";)`,
+    });
+  }
+}
+
+/**
+ * A pooler in transaction mode gives every transaction another server connection. A pooler of any kind makes up the process
+ * id that it tells at startup; only then are two transactions compared, with a second client that takes the free connection.
+ * @throws ReaderError SOURCE_POOLED
+ */
+export async function requireDirect(source: PostgresSource, session: SourceSession): Promise<void> {
+  const pid = async (from: SourceSession, begin = ''): Promise<string> => {
+    const rows = await from.query(`${begin}SELECT pg_backend_pid() AS pid`);
+    return rows[0]?.['pid'] ?? '';
+  };
+  const first = await pid(session);
+  if (first === String(session.backendPid)) return;
+  const other = await source.session('pooler check');
+  try {
+    await pid(other, 'BEGIN; ');
+    await session.query("SET statement_timeout = '5s'");
+    const second = await pid(session);
+    if (second === first) return;
+    throw new ReaderError(
+      'SOURCE_POOLED',
+      'two transactions of one connection ran in two server processes: a pooler in transaction mode stands between',
+      {
+        remedy: POOLED_REMEDY,
+      },
+    );
+  } finally {
+    await other.close();
+  }
+}

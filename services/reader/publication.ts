@@ -1,0 +1,166 @@
+/**
+ * The publication: what the server sends. Created before the slot (the other order fails on every read), with partitions
+ * under their root and with all four kinds of change. Source: PostgreSQL docs, CREATE PUBLICATION, pg_publication_tables.
+ */
+import { ReaderError } from './reader-error.ts';
+import { sqlstateOf } from './server-error.ts';
+import type { SourceSession } from './source.ts';
+import { quoteIdent, quoteLiteral, quoteTable } from './sql-text.ts';
+
+export interface PublishedTable {
+  readonly schema: string;
+  readonly table: string;
+  /** Column list, or null for all columns that this version publishes. */
+  readonly columns: readonly string[] | null;
+  /** SQL predicate over the table's own column names, or null. */
+  readonly rowFilter: string | null;
+}
+
+export interface Publication {
+  readonly oid: number;
+  readonly name: string;
+  readonly allTables: boolean;
+  readonly insert: boolean;
+  readonly update: boolean;
+  readonly delete: boolean;
+  readonly truncate: boolean;
+  readonly viaRoot: boolean;
+  /** PostgreSQL 18: stored generated columns are sent. */
+  readonly storedGenerated: boolean;
+  readonly tables: readonly PublishedTable[];
+}
+
+export async function findPublication(session: SourceSession, name: string): Promise<Publication | null> {
+  const version = session.serverVersion;
+  const generated = version >= 180_000 ? "p.pubgencols = 's'" : 'false';
+  // Below 15 there are neither column lists nor row filters. A list of all columns means no list: pg_publication_rel tells.
+  const details =
+    version >= 150_000
+      ? `'columns', case when r.prattrs is not null then array_to_json(t.attnames) end, 'rowFilter', t.rowfilter`
+      : `'columns', null, 'rowFilter', null`;
+  const rows = await session.query(`
+select json_build_object('oid', p.oid::int8, 'name', p.pubname, 'allTables', p.puballtables, 'insert', p.pubinsert,
+  'update', p.pubupdate, 'delete', p.pubdelete, 'truncate', p.pubtruncate, 'viaRoot', p.pubviaroot,
+  'storedGenerated', ${generated},
+  'tables', coalesce((
+    select json_agg(json_build_object('schema', t.schemaname, 'table', t.tablename, ${details}) order by t.schemaname, t.tablename)
+    from pg_publication_tables t
+    left join pg_class c on c.relname = t.tablename and c.relnamespace = (select oid from pg_namespace where nspname = t.schemaname)
+    left join pg_publication_rel r on r.prpubid = p.oid and r.prrelid = c.oid
+    where t.pubname = p.pubname), '[]')) as j
+from pg_publication p where p.pubname = ${quoteLiteral(name)}`);
+  const text = rows[0]?.['j'];
+  return text == null ? null : (JSON.parse(text) as Publication);
+}
+
+export interface TableName {
+  readonly schema: string;
+  readonly table: string;
+}
+
+export function createPublicationSql(name: string, tables: readonly TableName[], serverVersion: number): string {
+  const list = tables.map((table) => quoteTable(table.schema, table.table)).join(', ');
+  const options = [
+    "publish = 'insert, update, delete, truncate'",
+    'publish_via_partition_root = true',
+    ...(serverVersion >= 180_000 ? ['publish_generated_columns = stored'] : []),
+  ];
+  return `CREATE PUBLICATION ${quoteIdent(name)}${list === '' ? '' : ` FOR TABLE ${list}`} WITH (${options.join(', ')})`;
+}
+
+export function addTablesSql(name: string, tables: readonly TableName[]): string {
+  return `ALTER PUBLICATION ${quoteIdent(name)} ADD TABLE ${tables.map((table) => quoteTable(table.schema, table.table)).join(', ')}`;
+}
+
+export interface EnsuredPublication {
+  readonly publication: Publication;
+  readonly created: boolean;
+  /** Tables that the publication did not have until now. */
+  readonly added: readonly TableName[];
+}
+
+/**
+ * The publication with all `tables` in it: created, or completed, where the role may do so.
+ * @throws ReaderError PUBLICATION_DENIED, PUBLICATION_MISSING_TABLE (both with the SQL), PUBLICATION_INCOMPLETE
+ */
+export async function ensurePublication(
+  session: SourceSession,
+  name: string,
+  tables: readonly TableName[],
+  partitioned: boolean,
+): Promise<EnsuredPublication> {
+  let publication = await findPublication(session, name);
+  if (publication === null) {
+    await change(
+      session,
+      createPublicationSql(name, tables, session.serverVersion),
+      'PUBLICATION_DENIED',
+      `publication "${name}" does not exist and cannot be created`,
+    );
+    publication = await findPublication(session, name);
+    if (publication === null) {
+      throw new ReaderError('PUBLICATION_DENIED', `publication "${name}" vanished right after it was created`);
+    }
+    return { publication, created: true, added: tables };
+  }
+  const missing = missingTables(publication, tables);
+  if (missing.length > 0) {
+    const names = missing.map((table) => quoteTable(table.schema, table.table)).join(', ');
+    await change(
+      session,
+      addTablesSql(name, missing),
+      'PUBLICATION_MISSING_TABLE',
+      `publication "${name}" lacks ${names}`,
+    );
+    publication = (await findPublication(session, name)) ?? publication;
+  }
+  requireComplete(publication, partitioned);
+  return { publication, created: false, added: missing };
+}
+
+async function change(
+  session: SourceSession,
+  sql: string,
+  code: 'PUBLICATION_DENIED' | 'PUBLICATION_MISSING_TABLE',
+  what: string,
+): Promise<void> {
+  try {
+    await session.query(sql);
+  } catch (cause) {
+    // 42501 insufficient privilege (not the owner), 25006 read-only, 55000 FOR ALL TABLES publications cannot be altered so.
+    if (sqlstateOf(cause) === null) throw cause;
+    throw new ReaderError(code, `${what}: ${cause instanceof Error ? cause.message : ''}`, {
+      cause,
+      remedy: `as the owner of the tables: ${sql};`,
+    });
+  }
+}
+
+export function missingTables(publication: Publication, tables: readonly TableName[]): readonly TableName[] {
+  const present = new Set(publication.tables.map((table) => `${table.schema}\0${table.table}`));
+  return tables.filter((table) => !present.has(`${table.schema}\0${table.table}`));
+}
+
+/** @throws ReaderError PUBLICATION_INCOMPLETE: a kind of change would vanish, or partitions would come under their own names */
+export function requireComplete(publication: Publication, partitioned: boolean): void {
+  const kinds = (['insert', 'update', 'delete', 'truncate'] as const).filter((kind) => !publication[kind]);
+  const name = quoteIdent(publication.name);
+  if (kinds.length > 0) {
+    throw new ReaderError(
+      'PUBLICATION_INCOMPLETE',
+      `publication ${name} does not publish ${kinds.join(' and ')}: such changes would be lost`,
+      {
+        remedy: `ALTER PUBLICATION ${name} SET (publish = 'insert, update, delete, truncate');`,
+      },
+    );
+  }
+  if (partitioned && !publication.viaRoot) {
+    throw new ReaderError(
+      'PUBLICATION_INCOMPLETE',
+      `publication ${name} sends the rows of partitions under the partitions' own names`,
+      {
+        remedy: `ALTER PUBLICATION ${name} SET (publish_via_partition_root = true);`,
+      },
+    );
+  }
+}

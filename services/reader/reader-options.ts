@@ -1,0 +1,136 @@
+/** What a reader needs, and what it gives back. Every buffer, wait and interval has its limit here. */
+import type { EventLog, TopicSettings } from '../log/log.ts';
+import type { Lsn } from '../log/position.ts';
+import type { PutLarge } from './outgoing-batch.ts';
+import type { TablePhase } from './reader-state.ts';
+import type { PostgresSource } from './source.ts';
+import type { SlotInsurance } from './slot-insurance.ts';
+
+export interface ReaderLog {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+export interface ReaderOptions {
+  /** The pipeline: topic prefix, and `source.name` in the envelopes. */
+  readonly name: string;
+  readonly source: PostgresSource;
+  readonly log: EventLog;
+  readonly slot: string;
+  readonly publication: string;
+  /** Globs on schema.table; a leading ! leaves tables out. */
+  readonly tables: readonly string[];
+  /** A table that appears later: backfill = take it; announce = say so; ignore. */
+  readonly newTables: 'backfill' | 'announce' | 'ignore';
+  /** For data topics; `__reader` and `__progress` get one partition. */
+  readonly topic: TopicSettings;
+  readonly snapshotParallel: number;
+  readonly snapshotChunkRows: number;
+  /** Where events go that are larger than the log's records may be; null = such an event stops the reader. */
+  readonly putLarge: PutLarge | null;
+  /**
+   * With an embedded log: everything below this LSN is committed in the lake. Only that is confirmed to PostgreSQL. Null =
+   * the log itself outlives the machine (Kafka).
+   */
+  readonly committedLsn: (() => bigint | Promise<bigint>) | null;
+  readonly logger: ReaderLog;
+  readonly clock: () => number;
+  /** Differs in every run (a random id). */
+  readonly runId: string;
+  readonly failpoint: (name: string) => Promise<void> | void;
+  readonly limits?: Partial<ReaderLimits>;
+  /**
+   * Answer to SYSTEM_CHANGED, SLOT_LOST, SLOT_INVALIDATED or SLOT_MOVED: 'stop' (default) refuses by name; 'resnapshot' opens
+   * a new epoch where the WAL is another one, makes a new slot where it is gone, and reads every table again.
+   */
+  readonly onSourceBreak?: 'stop' | 'resnapshot';
+}
+
+export interface ReaderLimits {
+  /** Least time between two log transactions while events come in slowly, ms. */
+  readonly flushIntervalMs: number;
+  readonly idleMarkMs: number;
+  readonly heartbeatMs: number;
+  /** Messages received and not yet handled, bytes; above it the socket is paused. */
+  readonly inboxBytesMax: number;
+  readonly snapshotChunkBytesMax: number;
+  /** Events remembered per table while its chunks are read. */
+  readonly recordedEventsMax: number;
+  /** Time between two tries to own the slot, ms. */
+  readonly standbyPollMs: number;
+  readonly reconnectMsMax: number;
+}
+
+export const DEFAULT_LIMITS: ReaderLimits = {
+  flushIntervalMs: 50,
+  idleMarkMs: 10_000,
+  heartbeatMs: 10_000,
+  inboxBytesMax: 16 * 1024 * 1024,
+  snapshotChunkBytesMax: 8 * 1024 * 1024,
+  recordedEventsMax: 500_000,
+  standbyPollMs: 1_000,
+  reconnectMsMax: 30_000,
+};
+
+export type ReaderPhase =
+  | 'connecting'
+  /** Another reader owns the slot. */
+  | 'standby'
+  | 'streaming'
+  | 'reconnecting'
+  /** A named state: `stopped` says which. */
+  | 'stopped'
+  | 'ended';
+
+export interface TableStatus {
+  readonly schema: string;
+  readonly table: string;
+  readonly phase: TablePhase | 'refused';
+  /** Refused or stopped: the state's name or the error's code, what it saw, and what to do. */
+  readonly reason: { readonly state: string; readonly detail: string; readonly remedy: string } | null;
+  readonly events: bigint;
+  readonly snapshotRows: bigint;
+  /** 0 to 1; null when no snapshot runs. */
+  readonly snapshotProgress: number | null;
+}
+
+export interface ReaderStatus {
+  readonly phase: ReaderPhase;
+  readonly stopped: { readonly state: string; readonly detail: string; readonly remedy: string } | null;
+  readonly epoch: number;
+  readonly serverVersion: number;
+  /** End of the source's WAL at the last heartbeat. */
+  readonly sourceLsn: Lsn;
+  /** Everything below was received and taken in. */
+  readonly receivedLsn: Lsn;
+  /** Everything below is durable in the log. */
+  readonly durableLsn: Lsn;
+  readonly confirmedLsn: Lsn;
+  /** Source clock at the newest event or keepalive minus that of the newest durable one is the lag, measured by the source's clock alone, ms. */
+  readonly lagMs: number;
+  readonly lagBytes: bigint;
+  readonly bytes: bigint;
+  readonly marks: number;
+  readonly tables: readonly TableStatus[];
+  /** Tables that match the globs, are not published, and wait for somebody (newTables: announce). */
+  readonly announced: readonly string[];
+  readonly insurance: SlotInsurance | null;
+  /** The last error that led to a reconnect. */
+  readonly lastError: string | null;
+}
+
+export interface ReaderHandle {
+  status(): ReaderStatus;
+  /** Ends in order: the batch in hand is appended or left to be read again. Resolves when all connections are closed. */
+  stop(): Promise<void>;
+  /** Resolves when stopped; rejects when the reader cannot go on. */
+  readonly done: Promise<void>;
+  /** Reads a table (or the rows that `where` selects) again while streaming goes on. Resolves when that is planned. */
+  resnapshot(schema: string, table: string): Promise<void>;
+  /** Reads the rows that an SQL condition over the table's columns selects; resolves with their number when they are in the log. */
+  fetchRows(schema: string, table: string, condition: string): Promise<number>;
+  /** The same for keys, each the key columns' texts in key order. */
+  fetchKeys(schema: string, table: string, keys: readonly (readonly string[])[]): Promise<number>;
+}

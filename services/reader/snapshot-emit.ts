@@ -1,0 +1,114 @@
+/**
+ * A chunk's rows to records, at its high mark: each as it is, not at all, or as a fill row, as the key recorder says. Their
+ * position is the high mark's LSN with ordinals 0, 2, 4 …, so that what the stream brings later is newer.
+ */
+import type { createEnvelopeEncoder, RowEvent, ShapeEncoder } from '../log/envelope-encode.ts';
+import { RecordFlags } from '../log/event.ts';
+import type { Lsn } from '../log/position.ts';
+import { CellKind, type Tuple } from '../log/tuple.ts';
+import type { FillRow, KeyRecorder } from './key-recorder.ts';
+import { addRecord, type ClaimStore, type OutgoingBatch } from './outgoing-batch.ts';
+import type { MutableTuple } from './pgoutput/read-tuple.ts';
+import { createChunkTuple, fillTuple, type ChunkRows } from './snapshot-read.ts';
+
+export interface EmitOptions {
+  readonly encoder: ReturnType<typeof createEnvelopeEncoder>;
+  readonly shape: ShapeEncoder;
+  readonly topic: string;
+  readonly epoch: number;
+  readonly claims: ClaimStore;
+  readonly batch: OutgoingBatch;
+  readonly at: { readonly lsn: Lsn; readonly committedAtMicros: bigint };
+  readonly atMs: number;
+  /** Null when no event of the table was recorded. */
+  readonly recorder: KeyRecorder | null;
+}
+
+export interface EmittedChunk {
+  readonly rows: number;
+  readonly fills: number;
+  readonly skipped: number;
+  /** Last ordinal used; 0 when nothing was written. */
+  readonly lastOrd: number;
+}
+
+type MutableEvent = { -readonly [K in keyof RowEvent]: RowEvent[K] };
+
+export function emitChunk(chunk: ChunkRows, options: EmitOptions): EmittedChunk {
+  const { encoder, shape, recorder, batch, claims, epoch, topic } = options;
+  const { lsn } = options.at;
+  const columns = shape.columns.length;
+  const tuple = createChunkTuple(columns);
+  const event: MutableEvent = {
+    op: 'r',
+    flags: 0,
+    epoch,
+    lsn,
+    ord: 0,
+    committedAtMicros: options.at.committedAtMicros,
+    xid: 0,
+    atMs: options.atMs,
+    after: tuple,
+    before: null,
+    beforeIs: 'key',
+    otherKey: null,
+    totalOrder: 0,
+    collectionOrder: 0,
+  };
+  let rows = 0;
+  let fills = 0;
+  let skipped = 0;
+  let ord = 0;
+  for (let i = 0; i < chunk.buffers.length; i++) {
+    fillTuple(tuple, chunk.buffers[i] as Buffer, chunk.ranges[i * 2] as number, columns);
+    event.after = tuple;
+    event.flags = 0;
+    event.ord = ord;
+    let encoded = encoder.encode(shape, event);
+    if (recorder !== null && !recorder.isEmpty && encoded.key !== null) {
+      const fate = recorder.fate(encoded.key.toString('latin1'), chunk.snapshot);
+      if (fate === 'skip') {
+        skipped++;
+        continue;
+      }
+      if (fate !== 'emit') {
+        event.after = fillTupleOf(shape, tuple, fate);
+        event.flags = RecordFlags.fill;
+        encoded = encoder.encode(shape, event);
+        fills++;
+      }
+    }
+    addRecord(batch, encoded, { topic, partition: null, epoch, lsn, ord }, claims);
+    rows++;
+    ord += 2;
+  }
+  return { rows, fills, skipped, lastOrd: Math.max(0, ord - 2) };
+}
+
+/** The key that the row has now, the columns that no event carried, and every other column left out. */
+function fillTupleOf(shape: ShapeEncoder, row: MutableTuple, fill: FillRow): Tuple {
+  const columns = shape.columns.length;
+  const out = createChunkTuple(columns);
+  const moved = fill.keyCells;
+  // Cells are ranges of one buffer: a moved key is joined to the row's bytes.
+  out.bytes = moved === null ? row.bytes : Buffer.concat([row.bytes, ...moved]);
+  let keyAt = row.bytes.length;
+  for (let i = 0; i < columns; i++) {
+    const place = shape.keyColumns.indexOf(i);
+    if (moved !== null && place >= 0) continue;
+    const taken = place >= 0 || fill.columns.includes(i);
+    out.kinds[i] = taken ? (row.kinds[i] as number) : CellKind.unchanged;
+    out.starts[i] = row.starts[i] as number;
+    out.ends[i] = row.ends[i] as number;
+  }
+  if (moved !== null) {
+    for (const [place, cell] of moved.entries()) {
+      const index = shape.keyColumns[place] as number;
+      out.kinds[index] = CellKind.text;
+      out.starts[index] = keyAt;
+      keyAt += cell.length;
+      out.ends[index] = keyAt;
+    }
+  }
+  return out;
+}

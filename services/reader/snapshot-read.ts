@@ -1,0 +1,120 @@
+/**
+ * Reads one chunk: rows as the server's text, in a REPEATABLE READ transaction whose snapshot is known. A plain SELECT in the
+ * simple query protocol gives the output functions' text, the same that pgoutput sends (`col::text` would not: bool, char(n)
+ * and inet have casts of their own). Fetched by cursor, so that wide rows stop it at the byte limit.
+ */
+import { CellKind, type Tuple } from '../log/tuple.ts';
+import { createTuple, type MutableTuple } from './pgoutput/read-tuple.ts';
+import { ReaderError } from './reader-error.ts';
+import type { SourceSession } from './source.ts';
+import { quoteIdent, quoteTable } from './sql-text.ts';
+import { parseTid } from './snapshot-ranges.ts';
+import { parseSnapshot, type VisibleSet } from './visibility.ts';
+
+export interface ChunkQuery {
+  /** The heap that is read: the table, or a leaf partition of it. */
+  readonly schema: string;
+  readonly table: string;
+  readonly oid: number;
+  readonly columns: readonly string[];
+  /** Conditions, joined with AND. */
+  readonly conditions: readonly string[];
+  readonly rowsMax: number;
+  readonly bytesMax: number;
+  /** False = rows of all partitions, by name of the root; then there is no ctid. */
+  readonly only: boolean;
+}
+
+/** Rows as ranges of the socket's chunks; each is a DataRow body whose first column is the ctid. */
+export interface ChunkRows {
+  readonly snapshot: VisibleSet;
+  /** Of the heap when it was read; 0 when `only` is false. */
+  readonly relfilenode: number;
+  readonly buffers: readonly Buffer[];
+  /** start, end of each row. */
+  readonly ranges: readonly number[];
+  readonly bytes: number;
+  /** The limit was reached: rows behind this tid were not read. */
+  readonly stoppedBehind: number | null;
+}
+
+const FETCH_ROWS = 4_000;
+
+/** Begins the chunk's transaction and gives its snapshot, before anything is read. */
+export async function beginChunk(session: SourceSession): Promise<VisibleSet> {
+  await session.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+  const [row] = await session.query('SELECT pg_current_snapshot() AS s');
+  return parseSnapshot(row?.['s'] ?? '');
+}
+
+export async function readChunk(session: SourceSession, query: ChunkQuery, snapshot: VisibleSet): Promise<ChunkRows> {
+  const columns = query.columns.map(quoteIdent).join(', ');
+  const where = query.conditions.map((condition) => `(${condition})`).join(' AND ');
+  const only = query.only ? 'ONLY ' : '';
+  const sql = `SELECT ${query.only ? 'ctid' : "'(0,0)'"}${columns === '' ? '' : `, ${columns}`} FROM ${only}${quoteTable(query.schema, query.table)}${where === '' ? '' : ` WHERE ${where}`}`;
+  await session.query(`DECLARE chunk NO SCROLL CURSOR FOR ${sql}`);
+  // Read behind the DECLARE, which holds a lock on the heap: it cannot be rewritten any more.
+  const relfilenode = query.only ? await relfilenodeOf(session, query.oid) : 0;
+  const buffers: Buffer[] = [];
+  const ranges: number[] = [];
+  let bytes = 0;
+  let more = true;
+  let full = false;
+  while (more && !full) {
+    const fetched = await session.rows(`FETCH ${FETCH_ROWS} FROM chunk`, (buffer, start, end) => {
+      buffers.push(buffer);
+      ranges.push(start, end);
+      bytes += end - start;
+    });
+    more = fetched === FETCH_ROWS;
+    full = buffers.length >= query.rowsMax || bytes >= query.bytesMax;
+  }
+  await session.query('CLOSE chunk; COMMIT');
+  const stoppedBehind = more && full && query.only ? lastTid(buffers, ranges) : null;
+  return { snapshot, relfilenode, buffers, ranges, bytes, stoppedBehind };
+}
+
+export async function relfilenodeOf(session: SourceSession, oid: number): Promise<number> {
+  const [row] = await session.query(`SELECT pg_relation_filenode(${oid}::int8::oid)::int8 AS n`);
+  return Number(row?.['n'] ?? 0);
+}
+
+function lastTid(buffers: readonly Buffer[], ranges: readonly number[]): number {
+  const buffer = buffers.at(-1) as Buffer;
+  const start = ranges.at(-2) as number;
+  const length = buffer.readInt32BE(start + 2);
+  return parseTid(buffer.toString('latin1', start + 6, start + 6 + length));
+}
+
+export function createChunkTuple(columns: number): MutableTuple {
+  return createTuple(Math.max(columns, 1));
+}
+
+/** Fills `tuple` with the columns behind the ctid of the DataRow bytes[start .. end). */
+export function fillTuple(tuple: MutableTuple, bytes: Buffer, start: number, columns: number): Tuple {
+  const { kinds, starts, ends } = tuple;
+  const count = ((bytes[start] as number) << 8) | (bytes[start + 1] as number);
+  if (count !== columns + 1) {
+    throw new ReaderError('PGOUTPUT_INVALID', `a snapshot row of ${count - 1} columns where ${columns} were asked for`);
+  }
+  let at = start + 2;
+  at += 4 + bytes.readInt32BE(at); // the ctid
+  tuple.bytes = bytes;
+  for (let i = 0; i < columns; i++) {
+    const length =
+      ((bytes[at] as number) << 24) |
+      ((bytes[at + 1] as number) << 16) |
+      ((bytes[at + 2] as number) << 8) |
+      (bytes[at + 3] as number);
+    at += 4;
+    if (length < 0) {
+      kinds[i] = CellKind.null;
+      continue;
+    }
+    kinds[i] = CellKind.text;
+    starts[i] = at;
+    at += length;
+    ends[i] = at;
+  }
+  return tuple;
+}

@@ -1,0 +1,394 @@
+/**
+ * One mechanism for the first load, a new table, a backfill, a re-snapshot and the fetch of single keys (DESIGN section 4).
+ *
+ * A chunk, while streaming goes on:
+ *   1. low mark: pg_logical_emit_message; wait until the stream has brought it, so that the window that must be remembered
+ *      is short. The table's key recorder has been open since before.
+ *   2. a REPEATABLE READ transaction: its snapshot, then the rows. If a transaction that was appended before the recorder
+ *      opened is not visible in it (committed in the WAL, not yet to others: case 48), the chunk is read again.
+ *   3. high mark. When the stream brings it, everything that the snapshot sees is in the log; the rows go there now, without
+ *      the keys that invisible transactions touched (fill rows for those), and the chunk is done: one log transaction.
+ * A kill at any point costs the chunks in hand. A heap that was rewritten between two chunks restarts its table.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { createEnvelopeEncoder } from '../log/envelope-encode.ts';
+import type { Lsn } from '../log/position.ts';
+import { createKeyRecorder } from './key-recorder.ts';
+import type { LogAppender } from './log-appender.ts';
+import { MESSAGE_PREFIX, type WatermarkWork } from './message-pump.ts';
+import type { ClaimStore } from './outgoing-batch.ts';
+import { ReaderError } from './reader-error.ts';
+import type { TidRange } from './reader-state.ts';
+import { emitChunk } from './snapshot-emit.ts';
+import { nextChunk, chunkDone, restartPlan, type ChunkTask, type TablePlan } from './snapshot-plan.ts';
+import { beginChunk, readChunk, type ChunkRows } from './snapshot-read.ts';
+import { rangeCondition } from './snapshot-ranges.ts';
+import type { PostgresSource, SourceSession } from './source.ts';
+import { quoteLiteral } from './sql-text.ts';
+import type { TableRoute } from './table-route.ts';
+import { isVisible, parseSnapshot, type UnseenTransactions, type VisibleSet } from './visibility.ts';
+
+export interface SnapshotPorts {
+  readonly source: PostgresSource;
+  readonly appender: LogAppender;
+  readonly unseen: UnseenTransactions;
+  readonly encoder: ReturnType<typeof createEnvelopeEncoder>;
+  readonly claims: ClaimStore;
+  readonly epoch: number;
+  readonly clock: () => number;
+  /** Differs in every run, so that another run's watermarks in the WAL mean nothing. */
+  readonly runId: string;
+  readonly parallel: number;
+  readonly chunkRows: number;
+  readonly chunkBytesMax: number;
+  readonly recordedEventsMax: number;
+  readonly failpoint: (name: string) => Promise<void> | void;
+  /** Plans a table anew from the catalog: heaps, blocks, shape, row filter. */
+  readonly plan: (session: SourceSession, route: TableRoute, fresh: boolean) => Promise<TablePlan>;
+  /** The table cannot go on; the others do. */
+  readonly failed: (route: TableRoute, error: ReaderError) => void;
+  readonly finished: (route: TableRoute) => void;
+}
+
+export interface SnapshotRunner {
+  /** Takes up the table's snapshot where its state left it. */
+  begin(route: TableRoute): void;
+  cancel(route: TableRoute): void;
+  /** Reads the rows that `condition` selects (SQL over the table's columns), as a chunk of their own; resolves with their number when they are in the log. */
+  fetch(route: TableRoute, condition: string): Promise<number>;
+  watermark(content: string, at: { readonly lsn: Lsn; readonly committedAtMicros: bigint }): WatermarkWork;
+  /** A snapshot of just now: forgets what every chunk sees. */
+  seen(snapshot: VisibleSet): void;
+  readonly active: boolean;
+  stop(): Promise<void>;
+}
+
+interface RunningChunk {
+  snapshot: VisibleSet | null;
+}
+
+type Arrival = (at: { readonly lsn: Lsn; readonly committedAtMicros: bigint }) => WatermarkWork;
+
+const RETRY_MS = 50;
+const RETRY_MS_MAX = 2_000;
+
+export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
+  const plans = new Map<TableRoute, TablePlan>();
+  const planning = new Map<TableRoute, boolean>();
+  const fetches: { route: TableRoute; condition: string; settle: (rows: number, error: unknown) => void }[] = [];
+  const arrivals = new Map<string, Arrival>();
+  const running = new Set<RunningChunk>();
+  const workers = new Set<Promise<void>>();
+  let stopped = false;
+  let token = 0;
+
+  const openRecorder = (route: TableRoute): void => {
+    route.recorder ??= createKeyRecorder(() => ports.unseen.xids, ports.recordedEventsMax);
+  };
+  /** A transaction whose keys were not recorded, and that the snapshot does not see. */
+  const missesUnrecorded = (route: TableRoute, snapshot: VisibleSet): boolean => {
+    for (const xid of route.recorder?.unseenAtOpen ?? []) {
+      if (ports.unseen.xids.has(xid) && !isVisible(xid, snapshot)) return true;
+    }
+    return false;
+  };
+  const closeRecorder = (route: TableRoute): void => {
+    if (!plans.has(route) && !planning.has(route) && !fetches.some((fetch) => fetch.route === route))
+      route.recorder = null;
+  };
+
+  /** Writes a watermark and resolves with what its arrival in the stream led to. */
+  const emit = async <T>(
+    session: SourceSession,
+    kind: string,
+    arrive: (at: Parameters<Arrival>[0], settle: (value: T) => void) => WatermarkWork,
+  ): Promise<T> => {
+    token++;
+    const content = `${kind}:${ports.runId}:${token}`;
+    const arrived = new Promise<T>((resolve) => {
+      arrivals.set(content, (at) => arrive(at, resolve));
+    });
+    await session.query(
+      `SELECT pg_logical_emit_message(true, ${quoteLiteral(MESSAGE_PREFIX)}, ${quoteLiteral(content)})`,
+    );
+    return arrived;
+  };
+
+  const readOnce = async (
+    session: SourceSession,
+    route: TableRoute,
+    task: ChunkTask,
+    chunk: RunningChunk,
+  ): Promise<'done' | 'again' | 'restart'> => {
+    const generation = route.recorder?.generation ?? 0;
+    const { shapeChanges } = route;
+    await emit<null>(session, 'low', (_at, settle) => {
+      settle(null);
+      return null;
+    });
+    if (stopped) return 'again';
+    const snapshot = await beginChunk(session);
+    chunk.snapshot = snapshot;
+    if (missesUnrecorded(route, snapshot)) {
+      await session.query('ROLLBACK');
+      return 'again';
+    }
+    const rows = await readChunk(session, task.query, snapshot);
+    await ports.failpoint('during-snapshot-chunk');
+    if (task.query.only && rows.relfilenode !== task.relfilenode) return 'restart';
+    return emit<'done' | 'again'>(session, 'high', (at, settle) => {
+      const valid =
+        !stopped &&
+        task.isCurrent() &&
+        route.recorder?.generation === generation &&
+        (route.shapeChanges === shapeChanges || route.encoder?.shape.version === task.shape.shape.version);
+      if (!valid) {
+        settle('again');
+        return null;
+      }
+      return {
+        rows: rows.buffers.length,
+        write() {
+          const lastOrd = writeChunk(route, task, rows, at);
+          settle('done');
+          return lastOrd;
+        },
+      };
+    });
+  };
+
+  const writeChunk = (route: TableRoute, task: ChunkTask, rows: ChunkRows, at: Parameters<Arrival>[0]): number => {
+    const emitted = emitChunk(rows, {
+      encoder: ports.encoder,
+      shape: task.shape,
+      topic: route.topic,
+      epoch: ports.epoch,
+      claims: ports.claims,
+      batch: ports.appender.batch,
+      at,
+      atMs: ports.clock(),
+      recorder: route.recorder,
+    });
+    route.snapshotRows += BigInt(emitted.rows);
+    task.written(emitted.rows, rows.stoppedBehind);
+    return emitted.lastOrd;
+  };
+
+  /** Reads a task until it is done. */
+  const runTask = async (session: SourceSession, route: TableRoute, task: ChunkTask): Promise<'done' | 'restart'> => {
+    for (let waitMs = RETRY_MS; ; waitMs = Math.min(waitMs * 2, RETRY_MS_MAX)) {
+      const chunk: RunningChunk = { snapshot: null };
+      running.add(chunk);
+      try {
+        const result = await readOnce(session, route, task, chunk);
+        if (result !== 'again') return result;
+      } finally {
+        running.delete(chunk);
+      }
+      if (stopped || !task.isCurrent()) return 'done';
+      await sleep(waitMs);
+    }
+  };
+
+  const chunkTask = (plan: TablePlan, heapIndex: number, range: TidRange): ChunkTask => {
+    const heap = plan.heaps[heapIndex];
+    if (heap === undefined) throw new RangeError(`no heap ${heapIndex}`);
+    return {
+      shape: plan.shape,
+      relfilenode: heap.relfilenode,
+      isCurrent: () => plans.get(plan.route) === plan,
+      query: {
+        schema: heap.schema,
+        table: heap.table,
+        oid: heap.oid,
+        columns: plan.shape.shape.columns.map((column) => column.name),
+        conditions: [rangeCondition(range), ...(plan.rowFilter === null ? [] : [plan.rowFilter])],
+        rowsMax: ports.chunkRows * 2,
+        bytesMax: ports.chunkBytesMax,
+        only: true,
+      },
+      written(rows, stoppedBehind) {
+        const complete = chunkDone(plan, heapIndex, range, rows, stoppedBehind);
+        ports.appender.noteTable(plan.route.state);
+        if (!complete) return;
+        plans.delete(plan.route);
+        closeRecorder(plan.route);
+        ports.finished(plan.route);
+      },
+    };
+  };
+
+  const fetchTask = (plan: TablePlan, condition: string, done: (rows: number) => void): ChunkTask => ({
+    shape: plan.shape,
+    relfilenode: 0,
+    isCurrent: () => true,
+    query: {
+      schema: plan.route.schema,
+      table: plan.route.table,
+      oid: plan.route.state.oid,
+      columns: plan.shape.shape.columns.map((column) => column.name),
+      conditions: [condition, ...(plan.rowFilter === null ? [] : [plan.rowFilter])],
+      rowsMax: Number.MAX_SAFE_INTEGER,
+      bytesMax: Number.MAX_SAFE_INTEGER,
+      only: false,
+    },
+    written: done,
+  });
+
+  const planTable = async (session: SourceSession, route: TableRoute, fresh: boolean): Promise<void> => {
+    await waitForXid(session, route.state.waitForXid, () => stopped);
+    openRecorder(route);
+    const plan = await ports.plan(session, route, fresh);
+    if (stopped || !planning.has(route)) return;
+    planning.delete(route);
+    plans.set(route, plan);
+    ports.appender.noteTable(route.state);
+  };
+
+  /** One piece of work; false when there is none for now. */
+  const step = async (session: SourceSession): Promise<boolean> => {
+    const fetch = fetches.shift();
+    if (fetch !== undefined) {
+      try {
+        openRecorder(fetch.route);
+        const plan = await ports.plan(session, fetch.route, false);
+        let count = 0;
+        await runTask(
+          session,
+          fetch.route,
+          fetchTask(plan, fetch.condition, (rows) => (count += rows)),
+        );
+        await ports.appender.settled();
+        fetch.settle(count, null);
+      } catch (error) {
+        fetch.settle(0, error);
+        await session.query('ROLLBACK').catch(() => undefined);
+      } finally {
+        closeRecorder(fetch.route);
+      }
+      return true;
+    }
+    for (const [route, busy] of planning) {
+      if (busy) continue;
+      planning.set(route, true);
+      await guarded(session, route, async () => planTable(session, route, route.state.heaps.length === 0));
+      return true;
+    }
+    for (const [route, plan] of plans) {
+      const chunk = nextChunk(plan);
+      if (chunk === null) continue;
+      await guarded(session, route, async () => {
+        const result = await runTask(session, route, chunkTask(plan, chunk.heap, chunk.range));
+        if (result === 'restart' && plans.get(route) === plan) {
+          plans.delete(route);
+          restartPlan(route, ports.clock());
+          planning.set(route, false);
+          ensureWorkers();
+        }
+      });
+      return true;
+    }
+    return false;
+  };
+
+  const guarded = async (session: SourceSession, route: TableRoute, work: () => Promise<void>): Promise<void> => {
+    try {
+      await work();
+    } catch (error) {
+      await session.query('ROLLBACK').catch(() => undefined);
+      if (stopped) return;
+      const failure = error instanceof ReaderError ? error : null;
+      if (failure !== null && failure.retriable) {
+        // Planned again from what is in the log.
+        plans.delete(route);
+        planning.set(route, false);
+        throw failure;
+      }
+      plans.delete(route);
+      planning.delete(route);
+      closeRecorder(route);
+      if (failure === null) throw error;
+      ports.failed(route, failure);
+    }
+  };
+
+  const worker = async (): Promise<void> => {
+    let waitMs = RETRY_MS;
+    while (!stopped) {
+      let session: SourceSession | null = null;
+      try {
+        session = await ports.source.session('snapshot');
+        // A commit of ours must not wait for a standby: the watermark is for our own stream.
+        await session.query(
+          'SET synchronous_commit = local; SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0',
+        );
+        while (!stopped && (await step(session))) waitMs = RETRY_MS;
+        return;
+      } catch (error) {
+        if (stopped || !(error instanceof ReaderError && error.retriable)) return;
+      } finally {
+        await session?.close();
+      }
+      await sleep(waitMs);
+      waitMs = Math.min(waitMs * 2, RETRY_MS_MAX);
+    }
+  };
+  const ensureWorkers = (): void => {
+    while (!stopped && workers.size < ports.parallel) {
+      const run: Promise<void> = worker().finally(() => workers.delete(run));
+      workers.add(run);
+    }
+  };
+
+  return {
+    begin(route) {
+      plans.delete(route);
+      planning.set(route, false);
+      ensureWorkers();
+    },
+    cancel(route) {
+      plans.delete(route);
+      planning.delete(route);
+      closeRecorder(route);
+    },
+    async fetch(route, condition) {
+      const result = new Promise<number>((resolve, reject) => {
+        fetches.push({ route, condition, settle: (rows, error) => (error === null ? resolve(rows) : reject(error)) });
+      });
+      ensureWorkers();
+      return result;
+    },
+    watermark(content, at) {
+      const arrive = arrivals.get(content);
+      arrivals.delete(content);
+      return arrive === undefined ? null : arrive(at);
+    },
+    seen(snapshot) {
+      const snapshots = [snapshot];
+      for (const chunk of running) if (chunk.snapshot !== null) snapshots.push(chunk.snapshot);
+      for (const route of new Set([...plans.keys(), ...fetches.map((fetch) => fetch.route)]))
+        route.recorder?.prune(snapshots);
+    },
+    get active() {
+      return plans.size > 0 || planning.size > 0 || fetches.length > 0;
+    },
+    async stop() {
+      stopped = true;
+      // Whoever waits for a watermark that will not come any more.
+      for (const arrive of arrivals.values()) arrive({ lsn: 0n as Lsn, committedAtMicros: 0n });
+      arrivals.clear();
+      await Promise.allSettled(workers);
+    },
+  };
+}
+
+/** Every transaction that ran when the publication changed must have ended: the stream has only part of what it wrote. */
+async function waitForXid(session: SourceSession, xid: string | null, stopped: () => boolean): Promise<void> {
+  if (xid === null) return;
+  const wanted = BigInt(xid);
+  while (!stopped()) {
+    const [row] = await session.query('SELECT pg_current_snapshot() AS s');
+    if (parseSnapshot(row?.['s'] ?? '').xmin >= wanted) return;
+    await sleep(200);
+  }
+}

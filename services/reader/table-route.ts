@@ -1,0 +1,63 @@
+/** A table as the stream sees it: where its events go, and the encoder for the RELATION in force. */
+import { compileShapeEncoder, type EnvelopeSource, type ShapeEncoder } from '../log/envelope-encode.ts';
+import type { TableShape } from '../log/event.ts';
+import { dataTopic } from '../log/topics.ts';
+import type { KeyRecorder } from './key-recorder.ts';
+import type { TableState } from './reader-state.ts';
+
+export interface TableRoute {
+  readonly schema: string;
+  readonly table: string;
+  readonly topic: string;
+  /** Partitions of the topic: TRUNCATE goes to each. */
+  partitions: number;
+  /** Shape and encoder of the RELATION in force; null until one was seen. */
+  encoder: ShapeEncoder | null;
+  /** Rises when a RELATION brought another shape. */
+  shapeChanges: number;
+  state: TableState;
+  /** Set while chunks of the table are being read. */
+  recorder: KeyRecorder | null;
+  /** Events so far of the transaction in work, for Debezium's data_collection_order. */
+  collectionOrder: number;
+  collectionTransaction: number;
+  /** Cumulative counts, for status. */
+  events: bigint;
+  snapshotRows: bigint;
+}
+
+export function tableName(schema: string, table: string): string {
+  return `${schema}.${table}`;
+}
+
+export function createTableRoute(pipeline: string, state: TableState, partitions: number): TableRoute {
+  return {
+    schema: state.schema,
+    table: state.table,
+    topic: dataTopic(pipeline, state.schema, state.table),
+    partitions,
+    encoder: null,
+    shapeChanges: 0,
+    state,
+    recorder: null,
+    collectionOrder: 0,
+    collectionTransaction: 0,
+    events: 0n,
+    snapshotRows: 0n,
+  };
+}
+
+/** Compiled encoders by shape version: a table that changes to and fro compiles each shape once. */
+export function encoderCache(source: EnvelopeSource): (shape: TableShape) => ShapeEncoder {
+  const byVersion = new Map<number, ShapeEncoder>();
+  return (shape) => {
+    let encoder = byVersion.get(shape.version);
+    if (encoder === undefined) byVersion.set(shape.version, (encoder = compileShapeEncoder(shape, source)));
+    return encoder;
+  };
+}
+
+/** Events of the table go to the log; a paused table's do, too (they wait there), a stopped one's do not. */
+export function takesEvents(state: TableState): boolean {
+  return state.phase !== 'stopped' && state.phase !== 'removed';
+}

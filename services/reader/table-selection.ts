@@ -1,0 +1,114 @@
+/** Which tables the reader takes, which it refuses, and how one is planned for its snapshot. */
+import type { TableShape } from '../log/event.ts';
+import type { ShapeEncoder } from '../log/envelope-encode.ts';
+import { findTable, listTables, matchesGlobs, type SourceTable } from './catalog.ts';
+import { findPublication, type Publication, type PublishedTable } from './publication.ts';
+import { ReaderError } from './reader-error.ts';
+import type { TableState } from './reader-state.ts';
+import { bareFromCatalog, describeColumns, type ShapeHistory } from './shapes.ts';
+import type { SourceSession } from './source.ts';
+import { requireReplicable } from './table-key.ts';
+import type { TableRoute } from './table-route.ts';
+import { blocksPerChunk, plannedState, planHeap, type TablePlan } from './snapshot-plan.ts';
+
+export interface RefusedTable {
+  readonly schema: string;
+  readonly table: string;
+  readonly error: ReaderError;
+}
+
+export interface SelectedTables {
+  readonly taken: readonly SourceTable[];
+  readonly refused: readonly RefusedTable[];
+}
+
+/** The tables that match, without those that cannot be replicated whole: they are refused by name, the others go on. */
+export async function selectTables(session: SourceSession, globs: readonly string[]): Promise<SelectedTables> {
+  const taken: SourceTable[] = [];
+  const refused: RefusedTable[] = [];
+  for (const table of await listTables(session)) {
+    if (!matchesGlobs(globs, table.schema, table.table)) continue;
+    const error = refusalOf(table);
+    if (error === null) taken.push(table);
+    else refused.push({ schema: table.schema, table: table.table, error });
+  }
+  return { taken, refused };
+}
+
+export function refusalOf(table: SourceTable): ReaderError | null {
+  try {
+    requireReplicable(table);
+    return null;
+  } catch (error) {
+    if (error instanceof ReaderError) return error;
+    throw error;
+  }
+}
+
+export function newTableState(table: SourceTable, nowMs: number, waitForXid: string | null): TableState {
+  return {
+    schema: table.schema,
+    table: table.table,
+    oid: table.oid,
+    phase: 'snapshotting',
+    stopped: null,
+    snapshot: 1,
+    waitForXid,
+    heaps: [],
+    rows: 0,
+    startedAtMs: nowMs,
+    partitions: leaves(table),
+  };
+}
+
+/** Names of the leaf partitions; empty for a plain table. */
+export function leaves(table: SourceTable): readonly string[] {
+  return table.relkind === 'p' ? table.heaps.map((heap) => `${heap.schema}.${heap.table}`) : [];
+}
+
+export function publishedTable(publication: Publication, schema: string, table: string): PublishedTable | null {
+  return publication.tables.find((each) => each.schema === schema && each.table === table) ?? null;
+}
+
+export interface PlanContext {
+  readonly publication: string;
+  readonly history: ShapeHistory;
+  readonly encoderFor: (shape: TableShape) => ShapeEncoder;
+  readonly noteShape: (shape: TableShape) => void;
+  readonly chunkRows: number;
+}
+
+/** Looks the table up anew and lays out what is still to be read. @throws ReaderError if it cannot be taken any more */
+export async function planTable(session: SourceSession, route: TableRoute, context: PlanContext): Promise<TablePlan> {
+  const { schema, table: name } = route;
+  const table = await findTable(session, schema, name);
+  if (table === null) throw new ReaderError('TABLE_NOT_FOUND', `table ${schema}.${name} does not exist any more`);
+  requireReplicable(table);
+  const publication = await findPublication(session, context.publication);
+  const published = publication === null ? null : publishedTable(publication, schema, name);
+  if (publication === null || published === null) {
+    throw new ReaderError(
+      'PUBLICATION_MISSING_TABLE',
+      `table ${schema}.${name} is not in publication "${context.publication}"`,
+    );
+  }
+  const bare = await bareFromCatalog(session, table, published, publication.storedGenerated);
+  const absent = bare.key.filter((column) => !bare.columns.some((each) => each.name === column));
+  if (absent.length > 0) {
+    throw new ReaderError(
+      'TABLE_NO_KEY',
+      `the column list of ${schema}.${name} in publication "${context.publication}" leaves out the key's ${absent.join(', ')}`,
+    );
+  }
+  let shape = context.history.known(bare);
+  if (shape === null) {
+    shape = context.history.add(bare, await describeColumns(session, bare));
+    context.noteShape(shape);
+  }
+  const encoder = context.encoderFor(shape);
+  route.encoder ??= encoder;
+  const perChunk = blocksPerChunk(table.estimatedRows, table.blocks, context.chunkRows);
+  const heaps = table.heaps.map((heap) => planHeap(heap, route.state, perChunk));
+  route.state = { ...plannedState(route.state, heaps), oid: table.oid, partitions: leaves(table) };
+  return { route, heaps, shape: encoder, rowFilter: published.rowFilter, reading: 0 };
+}
