@@ -5,10 +5,7 @@
  * The session must run with TimeZone=UTC, DateStyle=ISO, IntervalStyle=postgres, bytea_output=hex, extra_float_digits=3.
  */
 import type { ColumnShape } from '../../log/event.ts';
-
-export function quoteIdentifier(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`;
-}
+import { quoteIdent } from '../../reader/sql-text.ts';
 
 /** SQL expression of a whole row's canonical text. */
 export function canonicalRow(columns: readonly ColumnShape[], asText: ReadonlySet<string>): string {
@@ -17,7 +14,7 @@ export function canonicalRow(columns: readonly ColumnShape[], asText: ReadonlySe
 
 /** SQL expression (never NULL) of one cell. `heldAsText`: the lake keeps this column as PostgreSQL's text. */
 export function canonicalCell(column: ColumnShape, heldAsText: boolean): string {
-  return framed(cellText(quoteIdentifier(column.name), column, heldAsText));
+  return framed(cellText(quoteIdent(column.name), column, heldAsText));
 }
 
 function framed(expression: string): string {

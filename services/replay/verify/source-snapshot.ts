@@ -1,21 +1,11 @@
 /** The source side of verify: sums, images and rows in one REPEATABLE READ snapshot, within a byte rate. */
 import type { ColumnShape, TableShape } from '../../log/event.ts';
 import { parseLsn } from '../../log/position.ts';
+import type { SourceSession, TextRow } from '../../reader/source.ts';
+import { quoteIdent, quoteList, quoteLiteral, quoteTable } from '../../reader/sql-text.ts';
 import type { BucketSums } from './buckets.ts';
-import {
-  bucketExpression,
-  canonicalCell,
-  canonicalRow,
-  quoteIdentifier,
-  rowHashExpression,
-} from './canonical-source.ts';
+import { bucketExpression, canonicalCell, canonicalRow, rowHashExpression } from './canonical-source.ts';
 import type { Images, SourceSnapshot } from './verify.ts';
-
-/** A session whose results come as text. TimeZone=UTC, DateStyle=ISO, row_security=off are set by whoever opens it. */
-export interface SqlSession {
-  query(sql: string, values?: readonly unknown[]): Promise<readonly (readonly (string | null)[])[]>;
-  close(): Promise<void>;
-}
 
 export interface SourceSnapshotOptions {
   readonly shape: TableShape;
@@ -33,10 +23,15 @@ export interface SourceSnapshotOptions {
 const PAGE_BYTES = 8192;
 const KEYS_PER_QUERY = 1_000;
 
-export async function openSourceSnapshot(session: SqlSession, options: SourceSnapshotOptions): Promise<SourceSnapshot> {
+export async function openSourceSnapshot(
+  session: SourceSession,
+  options: SourceSnapshotOptions,
+): Promise<SourceSnapshot> {
   await session.query('begin isolation level repeatable read read only');
-  const [row] = await session.query('select pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text');
-  const lsn = await flushedUpTo(session, endOfRecords(parseLsn(row?.[1] ?? '')), options.sleep);
+  // The first statement takes the snapshot; the position read in it covers every commit that the snapshot sees.
+  await session.query('select pg_current_snapshot()::text');
+  const [row] = await session.query('select pg_current_wal_insert_lsn()::text as lsn');
+  const lsn = await flushedUpTo(session, endOfRecords(parseLsn(row?.['lsn'] ?? '')), options.sleep);
   const { shape } = options;
   const keys = shape.columns
     .filter((column) => column.keyPosition > 0)
@@ -44,7 +39,7 @@ export async function openSourceSnapshot(session: SqlSession, options: SourceSna
   if (keys.length === 0) throw new TypeError(`${shape.schema}.${shape.table} has no key to compare by`);
   const keyText = keys.map((column) => canonicalCell(column, options.asText.has(column.name))).join(' || ');
   const rowText = canonicalRow(shape.columns, options.asText);
-  const relation = `${quoteIdentifier(shape.schema)}.${quoteIdentifier(shape.table)}`;
+  const relation = quoteTable(shape.schema, shape.table);
   const filter = options.where === null ? 'true' : `(${options.where})`;
 
   async function* chunks(): AsyncGenerator<string> {
@@ -52,8 +47,10 @@ export async function openSourceSnapshot(session: SqlSession, options: SourceSna
       yield 'true';
       return;
     }
-    const [size] = await session.query(`select (pg_relation_size($1::regclass) / ${PAGE_BYTES})::text`, [relation]);
-    const pages = Number(size?.[0] ?? '0');
+    const [size] = await session.query(
+      `select (pg_relation_size(${quoteLiteral(relation)}::regclass) / ${PAGE_BYTES})::text as pages`,
+    );
+    const pages = Number(size?.['pages'] ?? '0');
     const step = Math.max(1, Math.floor((options.chunkBytes ?? 8_388_608) / PAGE_BYTES));
     for (let page = 0; page <= pages; page += step) {
       const last = page + step > pages;
@@ -69,11 +66,11 @@ export async function openSourceSnapshot(session: SqlSession, options: SourceSna
       let rows = 0;
       for await (const chunk of chunks()) {
         const found = await session.query(
-          `select b::text, count(*)::text, sum(h)::text from (
+          `select b::text as b, count(*)::text as n, sum(h)::text as h from (
              select ${bucketExpression(keyText, buckets)} as b, ${rowHashExpression(rowText)} as h
              from ${relation} where ${filter} and ${chunk}) s group by b`,
         );
-        for (const [bucket, count, sum] of found) {
+        for (const { b: bucket, n: count, h: sum } of found) {
           const old = byBucket.get(Number(bucket)) ?? { rows: 0, sum: 0n };
           byBucket.set(Number(bucket), { rows: old.rows + Number(count), sum: old.sum + BigInt(sum ?? '0') });
           rows += Number(count);
@@ -85,9 +82,8 @@ export async function openSourceSnapshot(session: SqlSession, options: SourceSna
       const images: Images = new Map();
       for await (const chunk of chunks()) {
         const found = await session.query(
-          `select ${keyText}, ${rowText} from ${relation}
-           where ${filter} and ${chunk} and ${bucketExpression(keyText, buckets)} = any($1::bigint[])`,
-          [[...wanted]],
+          `select ${keyText} as k, ${rowText} as t from ${relation}
+           where ${filter} and ${chunk} and ${bucketExpression(keyText, buckets)} in (${quoteList([...wanted])})`,
         );
         addImages(images, found);
       }
@@ -97,14 +93,12 @@ export async function openSourceSnapshot(session: SqlSession, options: SourceSna
       const images: Images = new Map();
       for (let i = 0; i < wantedKeys.length; i += KEYS_PER_QUERY) {
         const part = wantedKeys.slice(i, i + KEYS_PER_QUERY);
-        const values = keys.map((_, column) => part.map((key) => splitKey(key)[column] ?? null));
+        const values = part.map((key) => `(${quoteList(splitKey(key))})`).join(', ');
         const match = keys.map((column, index) => keyMatch(column, `k.c${index}`, options.asText)).join(' and ');
-        const unnested = keys.map((_, index) => `$${index + 1}::text[]`).join(', ');
         const names = keys.map((_, index) => `c${index}`).join(', ');
         const found = await session.query(
-          `select ${keyText}, ${rowText} from ${relation} t
-           where ${filter} and exists (select 1 from unnest(${unnested}) as k(${names}) where ${match})`,
-          values,
+          `select ${keyText} as k, ${rowText} as t from ${relation} t
+           where ${filter} and exists (select 1 from (values ${values}) as k(${names}) where ${match})`,
         );
         addImages(images, found);
       }
@@ -123,11 +117,11 @@ function keyMatch(column: ColumnShape, cell: string, asText: ReadonlySet<string>
   if (/^(bytea|real|double precision)/.test(type) || column.kind === 'array') {
     return `${canonicalCell(column, asText.has(column.name))} = octet_length(${cell}) || ':' || ${cell}`;
   }
-  return `t.${quoteIdentifier(column.name)} = ${cell}::${type}`;
+  return `t.${quoteIdent(column.name)} = ${cell}::${type}`;
 }
 
-function addImages(images: Images, rows: readonly (readonly (string | null)[])[]): void {
-  for (const [key, text] of rows) images.set(key ?? '', { text: text ?? '', hash: 0n });
+function addImages(images: Images, rows: readonly TextRow[]): void {
+  for (const { k, t } of rows) images.set(k ?? '', { text: t ?? '' });
 }
 
 /** Cell texts of a canonical key (`3:abc1:7` → ['abc', '7']). */
@@ -144,9 +138,11 @@ export function splitKey(key: string): string[] {
   return cells;
 }
 
-async function isPartitioned(session: SqlSession, relation: string): Promise<boolean> {
-  const [row] = await session.query(`select relkind::text from pg_class where oid = $1::regclass`, [relation]);
-  return row?.[0] === 'p';
+async function isPartitioned(session: SourceSession, relation: string): Promise<boolean> {
+  const [row] = await session.query(
+    `select relkind::text as kind from pg_class where oid = ${quoteLiteral(relation)}::regclass`,
+  );
+  return row?.['kind'] === 'p';
 }
 
 /**
@@ -159,10 +155,14 @@ function endOfRecords(insert: bigint): bigint {
 }
 
 /** Waits until the WAL up to this position is flushed, so that the slot can deliver it. Resolves to the position. */
-async function flushedUpTo(session: SqlSession, target: bigint, sleep: (ms: number) => Promise<void>): Promise<bigint> {
+async function flushedUpTo(
+  session: SourceSession,
+  target: bigint,
+  sleep: (ms: number) => Promise<void>,
+): Promise<bigint> {
   for (;;) {
-    const [row] = await session.query('select pg_current_wal_flush_lsn()::text');
-    if (parseLsn(row?.[0] ?? '') >= target) return target;
+    const [row] = await session.query('select pg_current_wal_flush_lsn()::text as lsn');
+    if (parseLsn(row?.['lsn'] ?? '') >= target) return target;
     await sleep(20);
   }
 }

@@ -17,7 +17,7 @@ function sums(rows: Rows, buckets: number): BucketSums {
 }
 
 function images(rows: Rows, keep: (key: string) => boolean): Images {
-  return new Map([...rows].filter(([key]) => keep(key)).map(([key, text]) => [key, { text, hash: rowHash(text) }]));
+  return new Map([...rows].filter(([key]) => keep(key)).map(([key, text]) => [key, { text }]));
 }
 
 /** Two in-memory sides; `beforeRound` plays the writer between two looks. */

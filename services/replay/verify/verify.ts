@@ -15,7 +15,6 @@ import { compareBuckets, groupBuckets, type BucketSums } from './buckets.ts';
 export interface RowImage {
   /** Canonical text of the row. */
   readonly text: string;
-  readonly hash: bigint;
 }
 
 /** Keys by canonical key text. */
