@@ -1,6 +1,6 @@
 /**
  * Exact decimals as text: sign, digits, scale. Everything that compares or divides decimals goes through here; no double
- * touches them. Input forms: `-12.30`, `+1`, `.5`, `1e-3`, and YAML's `0x1F`, `0o17`.
+ * touches them. Input forms: `-12.30`, `+1`, `.5`, `1e-3`.
  */
 export interface Decimal {
   /** Value = unscaled / 10^scale. */
@@ -15,7 +15,7 @@ const FORM = /^([+-]?)(?:(\d+)(?:\.(\d*))?|\.(\d+))(?:[eE]([+-]?\d{1,6}))?$/;
 /** Null when the text is no finite decimal number. */
 export function parseDecimal(text: string): Decimal | null {
   const match = FORM.exec(text);
-  if (match === null) return parseRadix(text);
+  if (match === null) return null;
   const whole = match[2] ?? '';
   const fraction = match[3] ?? match[4] ?? '';
   const exponent = Number(match[5] ?? '0');
@@ -56,9 +56,9 @@ export function formatDecimal(value: Decimal): string {
   return `${negative ? '-' : ''}${whole}${fraction}`;
 }
 
-/** Shortest equal text: `1.50` and `1.5` are one bound. Null when it is no number. */
+/** Shortest equal text of a number in YAML (`0x1F` and `0o17` are numbers there): `1.50` and `1.5` are one bound. Null: no number. */
 export function normaliseNumber(text: string): string | null {
-  const value = parseDecimal(text);
+  const value = parseDecimal(text) ?? parseRadix(text);
   if (value === null) return null;
   let { unscaled, scale } = value;
   while (scale > 0 && unscaled % 10n === 0n) {

@@ -51,10 +51,18 @@ export interface Gate {
   readonly contractVersion: string;
   /** SHA-256 of the contract's text, hex: the batch's record of what it was checked with. */
   readonly contractHash: string;
-  /** Null when the row is clean. All violations, in order of evaluation; the first non-warn action wins. */
+  /**
+   * Null when the row is clean. All violations, in order of evaluation; the first non-warn action wins.
+   * The row is read in place. It is written in one case: a value that the lake's type cannot hold, under
+   * `onUnrepresentable: null`, is replaced by null. An insert that carries unchanged TOAST columns is checked as `update`.
+   */
   check(op: GateOp, row: GateRow): readonly Violation[] | null;
   /** Rules not evaluated because a column was absent, cumulative, by rule id. */
   readonly skipped: ReadonlyMap<string, number>;
+  /** Columns that the contract lacks, with the number of events that carried them, cumulative; whatever the policy is. */
+  readonly unknownColumns: ReadonlyMap<string, number>;
+  /** Values written as NULL because `onUnrepresentable: null` says so, cumulative, by column. */
+  readonly nulled: ReadonlyMap<string, number>;
 }
 
 /** The action that decides the row's fate: the first that is not `warn`, or `warn`. */
