@@ -6,7 +6,10 @@
  * visible, all or none, under LMDB's own lock, which holds across processes and is freed when its holder dies.
  */
 import { createHash, randomUUID } from 'node:crypto';
+import { closeSync, existsSync, openSync, readSync } from 'node:fs';
+import { join } from 'node:path';
 import { open, type RootDatabase } from 'lmdb';
+import { createLockNote, holding, waitForLock, type LockNote } from './embedded-lock.ts';
 import { LogError, type TopicSettings } from './log.ts';
 
 export const LOG_FORMAT = 1;
@@ -47,6 +50,7 @@ export interface SegmentState {
 
 export interface LogIndex {
   readonly db: RootDatabase<Buffer, Buffer>;
+  readonly lock: LockNote;
   readonly logId: string;
 }
 
@@ -80,44 +84,60 @@ function segmentKey(id: number): Buffer {
 }
 
 /** @throws LogError FORMAT_NEWER, CORRUPT, UNAVAILABLE */
-export function openIndex(path: string): LogIndex {
+export async function openIndex(directory: string): Promise<LogIndex> {
+  const path = join(directory, 'index.mdb');
+  checkMagic(path);
+  const lock = createLockNote(directory);
+  await waitForLock(lock);
   let db: RootDatabase<Buffer, Buffer>;
   try {
     // Without overlapping sync, a commit is on disk before it is visible: no reader ever runs ahead of a power cut.
-    db = open<Buffer, Buffer>({
-      path,
-      noSubdir: true,
-      encoding: 'binary',
-      keyEncoding: 'binary',
-      overlappingSync: false,
-    });
+    db = holding(lock, () =>
+      open<Buffer, Buffer>({ path, noSubdir: true, encoding: 'binary', keyEncoding: 'binary', overlappingSync: false }),
+    );
   } catch (cause) {
     const text = cause instanceof Error ? cause.message : String(cause);
-    const corrupt = /MDB_(INVALID|CORRUPTED|PAGE_NOTFOUND|VERSION_MISMATCH)|not an LMDB file/i.test(text);
-    throw new LogError(
-      corrupt ? 'LOG_CORRUPT' : 'LOG_UNAVAILABLE',
-      `the embedded log's index ${path} cannot be opened: ${text}`,
-      { cause, retriable: false },
-    );
+    if (/MDB_(INVALID|CORRUPTED|PAGE_NOTFOUND|VERSION_MISMATCH)/.test(text)) throw corruptIndex(path, text);
+    throw new LogError('LOG_UNAVAILABLE', `the embedded log's index ${path} cannot be opened: ${text}`, { cause });
   }
-  const identity = write({ db, logId: '' }, () => {
+  const found = await write({ db, lock, logId: '' }, () => {
     const format = db.get(nameKey(META, 'format'));
-    if (format === undefined) {
-      const id = randomUUID();
-      db.putSync(nameKey(META, 'format'), u32(LOG_FORMAT));
-      db.putSync(nameKey(META, 'logId'), Buffer.from(id));
-      return { format: LOG_FORMAT, id };
+    if (format !== undefined) {
+      return { format: format.readUInt32BE(0), id: db.get(nameKey(META, 'logId'))?.toString() ?? '' };
     }
-    return { format: format.readUInt32BE(0), id: db.get(nameKey(META, 'logId'))?.toString() ?? '' };
+    const id = randomUUID();
+    db.putSync(nameKey(META, 'format'), u32(LOG_FORMAT));
+    db.putSync(nameKey(META, 'logId'), Buffer.from(id));
+    return { format: LOG_FORMAT, id };
   });
-  if (identity.format > LOG_FORMAT) {
-    void db.close();
+  if (found.format > LOG_FORMAT) {
+    await db.close();
     throw new LogError(
       'LOG_FORMAT_NEWER',
-      `the embedded log ${path} has format ${identity.format}, this version reads up to ${LOG_FORMAT}; upgrade first`,
+      `the embedded log ${path} has format ${found.format}, this version reads up to ${LOG_FORMAT}; upgrade first`,
     );
   }
-  return { db, logId: identity.id };
+  return { db, lock, logId: found.id };
+}
+
+/** LMDB's mark, at the start of its first page (lmdb.h, MDB_MAGIC). The native code does not survive a file without it. */
+function checkMagic(path: string): void {
+  if (!existsSync(path)) return;
+  const head = Buffer.alloc(64);
+  const file = openSync(path, 'r');
+  try {
+    if (readSync(file, head, 0, head.length, 0) === 0) return;
+  } finally {
+    closeSync(file);
+  }
+  if (head.indexOf(Buffer.from('dec0efbe', 'hex')) < 0) throw corruptIndex(path, 'it is not an LMDB file');
+}
+
+function corruptIndex(path: string, what: string): LogError {
+  return new LogError(
+    'LOG_CORRUPT',
+    `the embedded log's index ${path} cannot be read: ${what}; restore it or start a new log`,
+  );
 }
 
 function u32(value: number): Buffer {
@@ -127,8 +147,9 @@ function u32(value: number): Buffer {
 }
 
 /** Runs `action` as one durable transaction: an exception undoes all of it. Blocks for one small fsync. */
-export function write<T>(index: LogIndex, action: () => T): T {
-  return index.db.transactionSync(action);
+export async function write<T>(index: LogIndex, action: () => T): Promise<T> {
+  await waitForLock(index.lock);
+  return holding(index.lock, () => index.db.transactionSync(action));
 }
 
 /** Forgets the snapshot that reads would otherwise go on seeing within one turn of the event loop. */

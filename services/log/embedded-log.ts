@@ -52,7 +52,7 @@ export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<Even
   let index: LogIndex;
   try {
     mkdirSync(join(directory, 'segments'), { recursive: true });
-    index = openIndex(join(directory, 'index.mdb'));
+    index = await openIndex(directory);
   } catch (cause) {
     throw await storageError(directory, 'it cannot be opened', cause);
   }
@@ -141,7 +141,7 @@ function watchAppends(
 function createAdmin(index: LogIndex, directory: string, clock: () => number, retentionBytes: number): LogAdmin {
   const change = async <T>(what: string, action: () => T): Promise<T> => {
     try {
-      return write(index, action);
+      return await write(index, action);
     } catch (cause) {
       throw await storageError(directory, what, cause);
     }

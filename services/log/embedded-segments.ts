@@ -56,6 +56,8 @@ export async function writeChunks(directory: string, segment: SegmentWriter, chu
     if (groupBytes > 0) await writeAll(segment.file, group, groupBytes, position);
     await segment.file.datasync();
   } catch (cause) {
+    // What was written of it is given back, so that a full disk has room again for the index.
+    await segment.file.truncate(segment.end).catch(() => undefined);
     throw await storageError(directory, 'an append cannot be written', cause);
   }
 }

@@ -301,9 +301,9 @@ function sealSegment(index: LogIndex, id: number): number | null {
   return id;
 }
 
-async function guarded<T>(directory: string, what: string, action: () => T): Promise<T> {
+async function guarded<T>(directory: string, what: string, action: () => Promise<T>): Promise<T> {
   try {
-    return action();
+    return await action();
   } catch (cause) {
     throw await storageError(directory, what, cause);
   }
