@@ -4,7 +4,7 @@
  * again is checked with the very text that its first run used.
  */
 import { createHash } from 'node:crypto';
-import type { CatalogColumn, CatalogTable } from '../../contracts/engine/catalog.ts';
+import type { CatalogTable } from '../../contracts/engine/catalog.ts';
 import type { Gate } from '../../contracts/engine/gate.ts';
 import type { Contract, TableContract } from '../../contracts/engine/model.ts';
 import { StoreError } from '../../lakehouse/store/store.ts';
@@ -21,7 +21,8 @@ export interface ContractTools {
   infer(table: CatalogTable, pipeline: string): string;
   /** @throws an error that names file, line and column */
   parse(text: string, file: string): Contract;
-  compile(contract: Contract, table: TableContract, live: readonly CatalogColumn[]): Gate;
+  select(contract: Contract, live: CatalogTable): TableContract;
+  compile(contract: Contract, live: CatalogTable): Gate;
   /** The text with the columns of `table` added that it lacks; everything a person wrote stays. */
   addColumns(text: string, file: string, table: CatalogTable): string;
 }
@@ -35,8 +36,11 @@ export interface ContractBookOptions {
 }
 
 export interface ContractBook {
-  /** The plan of the contract as it stands now. `lake`: the table's present schema, null when it does not exist yet. */
-  current(shape: TableShape, lake: StructType | null): Promise<TablePlan>;
+  /**
+   * The plan of the contract as it stands now; `known` itself while nothing changed. `lake`: the table's present schema,
+   * null when it does not exist yet.
+   */
+  current(shape: TableShape, lake: StructType | null, known: TablePlan | null): Promise<TablePlan>;
   /** The plan that an earlier run used; null when its text is lost. */
   byHash(hash: string, shape: TableShape, lake: StructType | null): Promise<TablePlan | null>;
   /** The plan with a newer shape's columns, by the contract's `unknownColumns`. Pure: `keep` writes it down. */
@@ -54,9 +58,9 @@ export function createContractBook(options: ContractBookOptions): ContractBook {
   function planOf(text: string, file: string, shape: TableShape, lake: StructType | null): TablePlan {
     try {
       const contract = tools.parse(text, file);
-      const table = contract.tables[0];
-      if (table === undefined) throw new RangeError(`${file} describes no table`);
-      const gate = tools.compile(contract, table, shape.columns);
+      const live = catalogOf(shape);
+      const table = tools.select(contract, live);
+      const gate = tools.compile(contract, live);
       const identity = { id: contract.id, version: contract.version, hash: hashOf(text), text };
       return buildTablePlan({ table, contract: identity, gate, shape, lake });
     } catch (error) {
@@ -106,8 +110,11 @@ export function createContractBook(options: ContractBookOptions): ContractBook {
   }
 
   return {
-    async current(shape, lake) {
+    async current(shape, lake, known) {
       const found = await files.load(shape.schema, shape.table);
+      if (known !== null && found !== null && hashOf(found.text) === known.contract.hash) {
+        return known.shapeVersion >= shape.version ? known : evolve(known, shape, lake);
+      }
       if (found !== null) return evolve(planOf(found.text, found.file, { ...shape, version: 0 }, lake), shape, lake);
       const text = tools.infer(catalogOf(shape), pipeline);
       const plan = planOf(text, `${shape.schema}.${shape.table}`, shape, lake);

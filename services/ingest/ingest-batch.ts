@@ -1,9 +1,10 @@
 /** The ingest query's batch: a StreamBatch with what the merge sink needs beyond rows. */
-import type { Action, Violation } from '../../contracts/engine/gate.ts';
+import type { Violation } from '../../contracts/engine/gate.ts';
 import type { RowPosition } from '../../lakehouse/merge/merge.ts';
 import type { Mark } from '../log/event.ts';
 import type { StreamBatch } from '../stream/sink.ts';
 import type { KeyCell } from './key-cell.ts';
+import type { TablePlan } from './table-plan.ts';
 
 /** A log record as it was read. */
 export interface RawRecord {
@@ -86,10 +87,7 @@ export interface IngestBatch extends StreamBatch {
   /** Violations by rule id and action. */
   readonly violations: ReadonlyMap<string, number>;
   readonly contract: { readonly id: string; readonly version: string; readonly hash: string };
-  /** Hash of the schema's JSON. */
-  readonly schemaHash: string;
+  readonly tablePlan: TablePlan;
   /** Where the batch ends; null on a topic without marks. */
   readonly mark: Mark | null;
 }
-
-export type RowFate = Action;

@@ -24,21 +24,22 @@ import { mergeInput, rowsWithoutBase } from './merge-input.ts';
 import type { ParkedKeys } from './parked-keys.ts';
 import { commitQuarantine, healedChanges, parkedRecord, quarantineTopicRecords } from './quarantine.ts';
 import { quarantineId } from './quarantine-row.ts';
-import { batchAppId, txnsOf } from './txn-ids.ts';
+import { batchAppId, offsetAppId, txnsOf } from './txn-ids.ts';
 import type { StreamPosition } from './txn-ids.ts';
 
 export interface MergeSinkOptions {
   /** Pipeline name: appIds begin with it. */
   readonly name: string;
   readonly logId: string;
-  /** Opens or creates the table with the batch's schema and key. */
-  readonly table: (batch: IngestBatch) => Promise<MergeTable>;
+  /** Opens the table; its first batch creates it. The failpoints around its commit are the merge writer's. */
+  readonly table: () => Promise<MergeTable>;
+  /** Called before anything is committed, with the plan as the batch left it. */
+  readonly keepContract: (batch: IngestBatch) => Promise<void>;
   /** Opens or creates `<table>__quarantine`; asked only when there is something to park. */
   readonly quarantine: () => Promise<MergeTable>;
   /** Writes to the quarantine topic; null = there is none. */
   readonly publish: ((records: readonly OutgoingRecord[]) => Promise<void>) | null;
   readonly quarantineTopic: string;
-  readonly maxQuarantineRatio: (batch: IngestBatch) => number | null;
   /** Working copies that the batch may change. */
   readonly state: () => {
     readonly parkedKeys: ParkedKeys;
@@ -68,8 +69,10 @@ const ATTEMPTS_MAX = 5;
 
 export function mergeSink(options: MergeSinkOptions): BatchSink<IngestBatch> {
   return async (batch, batchId) => {
-    tripWire(options, batch);
-    const table = await options.table(batch);
+    tripWire(batch);
+    await options.keepContract(batch);
+    const table = await options.table();
+    if (await isDone(options, table, batch, batchId)) return;
     const folded = fold({
       rowCount: batch.rowCount,
       kinds: batch.kinds,
@@ -96,6 +99,31 @@ export function mergeSink(options: MergeSinkOptions): BatchSink<IngestBatch> {
       }
     }
   };
+}
+
+/**
+ * Whether the table has this batch already: its own number says so, but only the offsets prove it. A number that is taken
+ * while the offsets are not reached would skip new events in silence.
+ */
+async function isDone(
+  options: MergeSinkOptions,
+  table: MergeTable,
+  batch: IngestBatch,
+  batchId: bigint,
+): Promise<boolean> {
+  const { epoch } = options.position(batch, options.state().awaiting);
+  const done = await table.txnVersion(batchAppId(options.name, epoch));
+  if (done === null || done < batchId) return false;
+  for (const { partition, to } of batch.ranges) {
+    const next = await table.txnVersion(offsetAppId(options.name, partition));
+    if (next !== null && next >= to) continue;
+    throw new StreamError(
+      'BATCH_ID_TAKEN',
+      `${batch.schemaName}.${batch.tableName}: the table has batch ${done}, but not the offsets of batch ${batchId} (partition ${partition} up to ${to})`,
+      'another stream writes this table under the same pipeline name: stop it, then resume the table',
+    );
+  }
+  return true;
 }
 
 interface Attempt {
@@ -129,19 +157,17 @@ async function commitPrepared(
     snapshotting,
   });
   checkLedger(ledger, `table ${batch.schemaName}.${batch.tableName}, batch ${batchId}`);
-  await options.failpoint('before-table-commit');
   const merge = await table.commit(prepared, {
     txns: txnsOf(options.name, batchId, position, options.logId),
     info: commitInfo(batch, batchId, ledger, position),
     timestampMs: batch.timestampMs,
   });
-  await options.failpoint('after-table-commit');
   options.onResult({ batchId, ledger, merge, position, awaiting, parkedKeys });
 }
 
 /** Too many bad rows at once are a broken producer, not bad rows: the table stops before it swallows them. */
-function tripWire(options: MergeSinkOptions, batch: IngestBatch): void {
-  const limit = options.maxQuarantineRatio(batch);
+function tripWire(batch: IngestBatch): void {
+  const limit = batch.tablePlan.maxQuarantineRatio;
   const rows = batch.rowCount + batch.parked.length;
   if (limit === null || rows < RATIO_ROWS_MIN || batch.parked.length / rows <= limit) return;
   throw new StreamError(
@@ -272,6 +298,6 @@ function commitInfo(
     'sluice.mark': String(position.markSequence),
     'sluice.contract': `${batch.contract.id}@${batch.contract.version}`,
     'sluice.contractHash': batch.contract.hash,
-    'sluice.schemaHash': batch.schemaHash,
+    'sluice.schemaHash': batch.tablePlan.schemaHash,
   };
 }

@@ -60,7 +60,7 @@ export function buildTablePlan({ table, contract, gate, shape, lake }: TablePlan
   for (const column of table.columns) {
     // Dropped before the lake: the column exists neither in the table nor in its history.
     if (column.piiAction === 'drop') continue;
-    const sourceName = column.physicalName ?? column.name;
+    const sourceName = column.name;
     fields.push({
       lakeName: lakeColumnName(sourceName),
       sourceName,
@@ -92,14 +92,14 @@ export function buildTablePlan({ table, contract, gate, shape, lake }: TablePlan
     keySources,
     maxQuarantineRatio: table.maxQuarantineRatio,
     unknownColumns: table.unknownColumns ?? 'evolve',
-    contractColumns: table.columns.map((column) => column.physicalName ?? column.name),
+    contractColumns: table.columns.map((column) => column.name),
     shapeVersion: shape?.version ?? 0,
   };
 }
 
 /** The contract's key; where it names none, the source's. */
 function keySourcesOf(table: TableContract, shape: TableShape | null): readonly string[] {
-  const named = keyColumns(table).map((column) => column.physicalName ?? column.name);
+  const named = keyColumns(table).map((column) => column.name);
   if (named.length > 0 || shape === null) return named;
   return shape.columns
     .filter(({ keyPosition }) => keyPosition > 0)

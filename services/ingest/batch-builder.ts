@@ -1,0 +1,137 @@
+/** Reads a plan's ranges and builds the ingest batch: claims fetched, shapes looked up, records decoded and gated. */
+import type { ObjectStore } from '../../lakehouse/store/store.ts';
+import type { Mark, TableShape } from '../log/event.ts';
+import type { LogBatch, LogReader } from '../log/log.ts';
+import { LogError } from '../log/log.ts';
+import type { LogOffset } from '../log/position.ts';
+import type { BatchPlan } from '../stream/checkpoint.ts';
+import { rowsOf } from '../stream/row-view.ts';
+import type { OffsetRange } from '../stream/sink.ts';
+import { StreamError } from '../stream/stream-error.ts';
+import type { Awaiting } from './awaiting.ts';
+import { fetchClaims } from './claim-check.ts';
+import { BatchDecoder } from './decode-batch.ts';
+import type { DecodedColumns, RecordDecoder } from './decode-batch.ts';
+import type { IngestBatch } from './ingest-batch.ts';
+import type { ParkedKeys } from './parked-keys.ts';
+import { unknownShapes } from './record-decoder.ts';
+import type { ShapeFeed } from './shape-feed.ts';
+import type { TablePlan } from './table-plan.ts';
+
+export interface BuildOptions {
+  readonly queryId: string;
+  readonly queryName: string;
+  readonly schemaName: string;
+  readonly tableName: string;
+  readonly reader: LogReader;
+  readonly lake: ObjectStore;
+  readonly shapes: ShapeFeed;
+  readonly decode: RecordDecoder;
+  readonly plan: BatchPlan;
+  readonly tablePlan: TablePlan;
+  readonly evolve: (shape: TableShape, current: TablePlan) => TablePlan;
+  readonly parkedKeys: ParkedKeys;
+  readonly awaiting: Awaiting;
+  /** The table's snapshot is not complete at the batch's mark: events may wait for their base. */
+  readonly snapshotting: boolean;
+  readonly mark: Mark | null;
+  readonly readBytesMax: number;
+}
+
+export async function buildBatch(options: BuildOptions): Promise<IngestBatch> {
+  const { plan, shapes, tablePlan } = options;
+  const decoder = new BatchDecoder({
+    table: `${options.schemaName}.${options.tableName}`,
+    plan: tablePlan,
+    decode: options.decode,
+    evolve: (version, current) => {
+      const shape = shapes.byVersion(version);
+      return shape === null ? current : options.evolve(shape, current);
+    },
+    parkedKeys: options.parkedKeys,
+    awaiting: options.awaiting,
+  });
+  if (!options.snapshotting) decoder.addAwaiting();
+  const ranges: OffsetRange[] = [];
+  for (const [partition, from] of plan.from) {
+    const to = plan.to.get(partition);
+    if (to === undefined || to <= from) continue;
+    ranges.push({ topic: plan.topic, partition, from, to });
+    for await (const batch of readRange(options, partition, from, to)) decoder.add(batch);
+  }
+  return ingestBatch(options, decoder.finish(), ranges);
+}
+
+export async function* readRange(
+  options: Pick<BuildOptions, 'reader' | 'lake' | 'shapes' | 'plan' | 'readBytesMax'>,
+  partition: number,
+  from: LogOffset,
+  to: LogOffset,
+): AsyncGenerator<LogBatch> {
+  const { reader, plan, shapes, lake, readBytesMax } = options;
+  try {
+    for await (const batch of reader.read(plan.topic, partition, from, to, { batchBytesMax: readBytesMax })) {
+      if (unknownShapes(batch, shapes)) await shapes.refresh();
+      yield await fetchClaims(batch, lake);
+    }
+  } catch (error) {
+    throw namedLogError(error, plan.topic);
+  }
+}
+
+/** Log failures that no retry cures become the table's named state. */
+export function namedLogError(error: unknown, topic: string): unknown {
+  if (!(error instanceof LogError)) return error;
+  if (error.code === 'LOG_OFFSET_OUT_OF_RANGE')
+    return new StreamError(
+      'OFFSETS_EXPIRED',
+      `topic ${topic}: records that were not read yet are gone (${error.message})`,
+      'backfill the table: its events of that time are no longer in the log',
+      { cause: error },
+    );
+  if (error.code === 'LOG_TOPIC_MISSING')
+    return new StreamError('TOPIC_RESET', `topic ${topic} is gone`, 'backfill the table into a new topic', {
+      cause: error,
+    });
+  return error;
+}
+
+function ingestBatch(options: BuildOptions, decoded: DecodedColumns, ranges: readonly OffsetRange[]): IngestBatch {
+  const { plan } = options;
+  const { meta, plan: tablePlan } = decoded;
+  const batch = {
+    queryId: options.queryId,
+    queryName: options.queryName,
+    schemaName: options.schemaName,
+    tableName: options.tableName,
+    ranges,
+    timestampMs: plan.timestampMs,
+    rowCount: meta.length,
+    schema: tablePlan.schema,
+    keyColumns: tablePlan.keyColumns,
+    columns: decoded.columns,
+    absent: decoded.absent,
+    ops: meta.ops,
+    epochs: meta.epochs,
+    lsns: meta.lsns,
+    ords: meta.ords,
+    kinds: meta.kinds,
+    keyIds: meta.keyIds,
+    keyCount: decoded.keyCount,
+    otherKeyIds: meta.otherKeyIds,
+    keys: decoded.keys,
+    truncate: decoded.truncate,
+    partialRecords: decoded.partialRecords,
+    shapeVersions: meta.shapeVersions,
+    committedAt: meta.committedAt,
+    parked: decoded.parked,
+    healed: decoded.healed,
+    counts: decoded.counts,
+    violations: decoded.violations,
+    contract: tablePlan.contract,
+    tablePlan,
+    mark: options.mark,
+  };
+  const places = { topic: plan.topic, partitions: meta.partitions, offsets: meta.offsets };
+  return { ...batch, rows: () => rowsOf(batch, places) };
+}

@@ -1,0 +1,100 @@
+/**
+ * `_sluice/consistent.json`: one version of every table such that all of them together are the source's state at one LSN
+ * (less the rows in quarantine). Built at barriers: a closed mark is chosen, every table ends a batch exactly there, and
+ * when all have, their versions make the cut. A table with nothing to apply keeps its version.
+ */
+import type { ObjectStore } from '../../lakehouse/store/store.ts';
+import type { Mark } from '../log/event.ts';
+import { formatLsn } from '../log/position.ts';
+
+export const CONSISTENT_FORMAT = 1;
+export const CONSISTENT_KEY = '_sluice/consistent.json';
+
+export interface ConsistentCut {
+  readonly mark: Mark;
+  readonly progressOffset: bigint;
+  /** Version by `schema.table`. */
+  readonly versions: ReadonlyMap<string, bigint>;
+  /** Tables that are stopped or paused: not part of the cut. */
+  readonly left: readonly string[];
+}
+
+export interface BarrierTable {
+  readonly id: string;
+  /** Sequence of the mark that the table has reached. */
+  readonly reached: number;
+  /** Sequence that the batch in hand will reach; at least `reached`. */
+  readonly ahead: number;
+  readonly version: bigint | null;
+  readonly active: boolean;
+}
+
+export interface BarrierKeeper {
+  /** The mark that no plan may pass; null = none is open. */
+  barrier(): number | null;
+  /** Looks at all tables; gives a cut when the last has come to the barrier, and opens the next one. */
+  look(
+    tables: readonly BarrierTable[],
+    newestClosed: { readonly mark: Mark; readonly progressOffset: bigint } | null,
+  ): ConsistentCut | null;
+}
+
+export function createBarrierKeeper(): BarrierKeeper {
+  let open: { readonly mark: Mark; readonly progressOffset: bigint } | null = null;
+  let done = 0;
+  let versions = new Map<string, bigint>();
+
+  return {
+    barrier: () => open?.mark.sequence ?? null,
+    look(tables, newestClosed) {
+      let cut: ConsistentCut | null = null;
+      if (open !== null) {
+        const at = open.mark.sequence;
+        for (const { id, reached, version, active } of tables)
+          if (active && reached >= at && version !== null && !versions.has(id)) versions.set(id, version);
+        if (tables.every(({ active, reached }) => !active || reached >= at)) {
+          const left = tables.filter(({ active }) => !active).map(({ id }) => id);
+          if (open.mark.snapshotting.length === 0) cut = { ...open, versions, left };
+          done = at;
+          open = null;
+        }
+      }
+      // A batch in hand may end at a newer mark inside a transaction: then the next closed mark has to do.
+      const ahead = Math.max(done, ...tables.filter(({ active }) => active).map((table) => table.ahead));
+      const next = newestClosed?.mark.sequence ?? 0;
+      if (open === null && newestClosed !== null && next > done && next >= ahead) {
+        open = newestClosed;
+        versions = new Map();
+      }
+      return cut;
+    },
+  };
+}
+
+export async function writeConsistent(
+  store: ObjectStore,
+  pipeline: string,
+  cut: ConsistentCut,
+  folderOf: (id: string) => string,
+): Promise<void> {
+  const { mark } = cut;
+  const tables = Object.fromEntries(
+    [...cut.versions]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([id, version]) => [id, { path: folderOf(id), version: Number(version) }]),
+  );
+  const body = {
+    formatVersion: CONSISTENT_FORMAT,
+    pipeline,
+    logId: mark.logId,
+    epoch: mark.epoch,
+    lsn: formatLsn(mark.lsn),
+    ord: mark.ord,
+    markSequence: mark.sequence,
+    progressOffset: String(cut.progressOffset),
+    sourceTimeMicros: String(mark.sourceTimeMicros),
+    tables,
+    left: cut.left,
+  };
+  await store.put(CONSISTENT_KEY, Buffer.from(`${JSON.stringify(body, null, 2)}\n`));
+}

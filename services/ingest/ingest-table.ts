@@ -1,0 +1,336 @@
+/**
+ * One table's ingest query: the stream loop with the table's own `txn`s as its position, the contract as its gate, and the
+ * merge sink. Holds the state that lives between batches: parked keys, awaiting events, the contract in use.
+ */
+import type { ObjectStore } from '../../lakehouse/store/store.ts';
+import type { StructType } from '../../lakehouse/table/schema.ts';
+import type { Mark, TableShape } from '../log/event.ts';
+import type { LogReader, OutgoingRecord } from '../log/log.ts';
+import type { LogOffset } from '../log/position.ts';
+import { dataTopic, quarantineTopic } from '../log/topics.ts';
+import type { BatchPlan } from '../stream/checkpoint.ts';
+import { openCheckpoint } from '../stream/checkpoint.ts';
+import type { PlanLimits, Planned } from '../stream/plan.ts';
+import type { QueryProgress } from '../stream/progress.ts';
+import type { MarkTimeline } from '../stream/sources/mark-timeline.ts';
+import { createQuery } from '../stream/stream.ts';
+import type { Query, QueryPosition, StepResult } from '../stream/stream.ts';
+import { StreamError } from '../stream/stream-error.ts';
+import { createAwaiting } from './awaiting.ts';
+import type { Awaiting } from './awaiting.ts';
+import { rebuildAwaiting } from './awaiting-rebuild.ts';
+import { buildBatch } from './batch-builder.ts';
+import type { ContractBook } from './contract-book.ts';
+import type { IngestBatch } from './ingest-batch.ts';
+import { EMPTY_LEDGER, addLedgers } from './ledger.ts';
+import type { Ledger } from './ledger.ts';
+import { mergeSink } from './merge-sink.ts';
+import type { SinkResult } from './merge-sink.ts';
+import { createParkedKeys } from './parked-keys.ts';
+import type { ParkedKeys } from './parked-keys.ts';
+import { markConf, markFromConf } from './plan-conf.ts';
+import { loadParked } from './quarantine-scan.ts';
+import { createRecordDecoder } from './record-decoder.ts';
+import type { ShapeFeed } from './shape-feed.ts';
+import { checkContinuity } from './continuity.ts';
+import type { TablePlan } from './table-plan.ts';
+import type { TableTarget } from './table-target.ts';
+import { batchAppId, readPosition } from './txn-ids.ts';
+import type { CommittedPosition, StreamPosition } from './txn-ids.ts';
+
+export interface IngestTableOptions {
+  readonly name: string;
+  readonly runId: string;
+  readonly schemaName: string;
+  readonly tableName: string;
+  readonly logId: string;
+  readonly reader: LogReader;
+  readonly lake: ObjectStore;
+  /** Folder of all checkpoints, inside `checkpointStore`. */
+  readonly checkpointRoot: string;
+  readonly checkpointStore: ObjectStore;
+  readonly target: TableTarget;
+  readonly shapes: ShapeFeed;
+  readonly timeline: MarkTimeline;
+  readonly contracts: ContractBook;
+  readonly limits: Omit<PlanLimits, 'barrier'>;
+  readonly readBytesMax: number;
+  readonly awaitingBytesMax: number;
+  readonly now: () => number;
+  readonly newId: () => string;
+  readonly publish: ((records: readonly OutgoingRecord[]) => Promise<void>) | null;
+  readonly failpoint: (name: string) => Promise<void> | void;
+  readonly onProgress: (progress: QueryProgress, result: SinkResult) => Promise<void> | void;
+}
+
+export interface IngestTable {
+  readonly topic: string;
+  /** The table's folder in the lake. */
+  readonly folder: string;
+  /** One batch, if there is one. */
+  step(barrier: number | null): Promise<StepResult>;
+  /** What a restart will read from: nothing below it is needed any more. */
+  releasable(): ReadonlyMap<number, LogOffset>;
+  position(): QueryPosition;
+  /** Mark that the batch in hand will reach. */
+  ahead(): number;
+  committed(): StreamPosition | null;
+  /** Newest version of the table that holds the stream, or null. */
+  version(): bigint | null;
+  /** A full batch more waits: the next is due at once. */
+  backlog(): boolean;
+  ledger(): Ledger;
+  parkedKeys(): number;
+  awaitingEvents(): number;
+  lastResult(): SinkResult | null;
+  close(): Promise<void>;
+}
+
+/** Records behind from which on a table does not wait for its trigger. */
+const BACKLOG_OFFSETS = 50_000;
+
+/** What lives between batches; replaced as a whole when a batch is committed. */
+interface Held {
+  parkedKeys: ParkedKeys;
+  awaiting: Awaiting;
+}
+
+export function createIngestTable(options: IngestTableOptions): IngestTable {
+  const { schemaName, tableName, name, target, timeline, shapes, contracts } = options;
+  const topic = dataTopic(name, schemaName, tableName);
+  const queryName = `${name}.${schemaName}.${tableName}`;
+  const held: Held = { parkedKeys: createParkedKeys(), awaiting: createAwaiting(options.awaitingBytesMax) };
+  let working: Held = held;
+  let committed: StreamPosition | null = null;
+  let partitions: readonly number[] = [];
+  let lakeSchema: StructType | null = null;
+  let tablePlan: TablePlan | null = null;
+  let snapshotting = false;
+  let aheadSequence = 0;
+  let current: { plan: BatchPlan; mark: Mark } | null = null;
+  let version: bigint | null = null;
+  let totals: Ledger = EMPTY_LEDGER;
+  let last: SinkResult | null = null;
+  let result: SinkResult | null = null;
+
+  function shape(): TableShape {
+    const found = shapes.latest(schemaName, tableName);
+    if (found !== null) return found;
+    throw new StreamError(
+      'SCHEMA_CONFLICT',
+      `table ${schemaName}.${tableName}: the reader's topic has no shape of it`,
+      'start the reader: it writes the shapes of its tables',
+    );
+  }
+
+  /** Everything that the lake knows, read anew: at the start, and after a batch that failed. */
+  async function readCommitted(): Promise<QueryPosition | null> {
+    const bounds = await options.reader.bounds(topic);
+    partitions = [...bounds.keys()].sort((a, b) => a - b);
+    const table = await target.main();
+    const snapshot = await target.snapshot();
+    lakeSchema = snapshot?.schema ?? null;
+    version = snapshot?.version ?? null;
+    tablePlan = null;
+    const stood = await readPosition((appId) => table.txnVersion(appId), name, partitions);
+    checkContinuity({ topic, bounds, committed: stood, logId: options.logId });
+    held.parkedKeys = createParkedKeys(await loadParked(await target.quarantineSnapshot()));
+    held.awaiting = createAwaiting(options.awaitingBytesMax);
+    committed = stood;
+    if (stood === null) return null;
+    await rebuild(stood);
+    return { batchId: stood.batchId, nextOffsets: stood.nextOffsets, markSequence: stood.markSequence };
+  }
+
+  async function rebuild(stood: CommittedPosition): Promise<void> {
+    if (stood.holdBack.size === 0) return;
+    await shapes.refresh();
+    held.awaiting = await rebuildAwaiting({
+      reader: options.reader,
+      lake: options.lake,
+      shapes,
+      topic,
+      from: stood.holdBack,
+      to: stood.nextOffsets,
+      keySources: (await usePlan()).keySources,
+      decode: createRecordDecoder(shapes, shape()),
+      bytesMax: options.awaitingBytesMax,
+      readBytesMax: options.readBytesMax,
+    });
+  }
+
+  async function usePlan(): Promise<TablePlan> {
+    tablePlan = await contracts.current(shape(), lakeSchema, tablePlan);
+    return tablePlan;
+  }
+
+  async function describe(planned: Planned | null): Promise<Record<string, string>> {
+    const mark = planned === null ? timeline.newest() : timeline.at(planned.cut.sequence);
+    if (mark === null) throw new RangeError('a plan was made without a mark');
+    aheadSequence = mark.mark.sequence;
+    const plan = await usePlan();
+    await contracts.keep(plan, shape());
+    return markConf(mark, { contractHash: plan.contract.hash, schemaHash: plan.schemaHash, logId: options.logId });
+  }
+
+  /** A corrected contract may take the place of the one that stopped the batch, as long as nothing of it is committed. */
+  async function revise(plan: BatchPlan): Promise<BatchPlan> {
+    const { epoch, sequence } = markFromConf(plan.conf, topic);
+    aheadSequence = sequence;
+    const inQuarantine =
+      (await target.quarantineSnapshot()) === null
+        ? null
+        : await (await target.quarantine()).txnVersion(batchAppId(name, epoch));
+    const wanted = plan.conf['sluice.contract'] ?? '';
+    if (inQuarantine !== null && inQuarantine >= plan.batchId) {
+      tablePlan = (await contracts.byHash(wanted, shape(), lakeSchema)) ?? (await usePlan());
+      return plan;
+    }
+    const now = await usePlan();
+    if (now.contract.hash === wanted) return plan;
+    await contracts.keep(now, shape());
+    return { ...plan, conf: { ...plan.conf, 'sluice.contract': now.contract.hash, 'sluice.schema': now.schemaHash } };
+  }
+
+  async function build(plan: BatchPlan): Promise<IngestBatch> {
+    const mark = markFromConf(plan.conf, topic);
+    snapshotting = mark.snapshotting.includes(`${schemaName}.${tableName}`);
+    current = { plan, mark };
+    working = {
+      parkedKeys: held.parkedKeys.size === 0 ? createParkedKeys() : held.parkedKeys.clone(),
+      awaiting: held.awaiting.events === 0 ? createAwaiting(options.awaitingBytesMax) : held.awaiting.clone(),
+    };
+    return buildBatch({
+      queryId: await checkpoint.id(),
+      queryName: queryName,
+      schemaName,
+      tableName,
+      reader: options.reader,
+      lake: options.lake,
+      shapes,
+      decode: createRecordDecoder(shapes, shape()),
+      plan,
+      tablePlan: tablePlan ?? (await usePlan()),
+      evolve: (next, standing) => contracts.evolve(standing, next, lakeSchema),
+      ...working,
+      snapshotting,
+      mark,
+      readBytesMax: options.readBytesMax,
+    });
+  }
+
+  function positionAfter(_: IngestBatch, awaiting: Awaiting): StreamPosition {
+    if (current === null) throw new RangeError('no batch is running');
+    const { plan, mark } = current;
+    const nextOffsets = new Map(committed?.nextOffsets ?? []);
+    for (const partition of partitions) if (!nextOffsets.has(partition)) nextOffsets.set(partition, 0n as LogOffset);
+    for (const [partition, to] of plan.to) if (to > (nextOffsets.get(partition) ?? -1n)) nextOffsets.set(partition, to);
+    return {
+      epoch: mark.epoch,
+      lsn: mark.lsn,
+      markSequence: mark.sequence,
+      progressOffset: BigInt(plan.conf['sluice.progress'] ?? '0'),
+      nextOffsets,
+      holdBack: awaiting.holdBack(),
+    };
+  }
+
+  function take(done: SinkResult): void {
+    result = done;
+    last = done;
+    held.awaiting = done.awaiting;
+    held.parkedKeys = done.parkedKeys;
+    committed = done.position;
+    version = done.merge.version ?? version;
+    totals = addLedgers(totals, done.ledger);
+  }
+
+  const checkpoint = openCheckpoint(
+    options.checkpointStore,
+    `${options.checkpointRoot}/${target.folder.replace('/', '.')}`,
+    options.newId,
+  );
+  const sink = mergeSink({
+    name,
+    logId: options.logId,
+    table: () => target.main(),
+    quarantine: () => target.quarantine(),
+    keepContract: async (batch) => {
+      tablePlan = batch.tablePlan;
+      await contracts.keep(batch.tablePlan, shape());
+    },
+    publish: options.publish,
+    quarantineTopic: quarantineTopic(name, schemaName, tableName),
+    state: () => ({ ...working, snapshotting }),
+    position: positionAfter,
+    failpoint: options.failpoint,
+    onResult: take,
+  });
+  const query: Query = createQuery<IngestBatch>({
+    name: queryName,
+    runId: options.runId,
+    topic,
+    checkpoint,
+    now: options.now,
+    sourceDescription: `log[${topic}]`,
+    sinkDescription: `delta[${target.folder}]`,
+    limits: options.limits,
+    cutsAfter: (sequence) => timeline.cutsAfter(topic, sequence),
+    latestOffsets: () => timeline.nextOffsets(topic),
+    committed: readCommitted,
+    describe,
+    revise,
+    hasLeftovers: () => held.awaiting.events > 0 && isComplete(timeline, schemaName, tableName),
+    build,
+    sink: async (batch, batchId) => {
+      result = null;
+      await sink(batch, batchId);
+      lakeSchema = grown(lakeSchema, batch.schema);
+    },
+    failpoint: options.failpoint,
+    onProgress: (progress) => {
+      if (result !== null) void options.onProgress(progress, result);
+    },
+  });
+
+  return {
+    topic,
+    folder: target.folder,
+    step: (barrier) => query.step(barrier),
+    releasable: () => {
+      const offsets = new Map<number, LogOffset>();
+      for (const [partition, next] of committed?.nextOffsets ?? [])
+        offsets.set(partition, (committed?.holdBack.get(partition) ?? next) as LogOffset);
+      return offsets;
+    },
+    position: () => query.position(),
+    ahead: () => Math.max(aheadSequence, query.position().markSequence),
+    committed: () => committed,
+    version: () => version,
+    backlog: () => {
+      const { nextOffsets } = query.position();
+      let waiting = 0n;
+      for (const [partition, end] of timeline.nextOffsets(topic)) waiting += end - (nextOffsets.get(partition) ?? 0n);
+      return waiting >= BigInt(Math.min(options.limits.maxOffsetsPerTrigger, BACKLOG_OFFSETS));
+    },
+    ledger: () => totals,
+    parkedKeys: () => held.parkedKeys.size,
+    awaitingEvents: () => held.awaiting.events,
+    lastResult: () => last,
+    close: () => target.close(),
+  };
+}
+
+/** True once a mark says that the table's snapshot is complete: nothing may wait for its base any longer. */
+function isComplete(timeline: MarkTimeline, schemaName: string, tableName: string): boolean {
+  const newest = timeline.newest();
+  return newest !== null && !newest.mark.snapshotting.includes(`${schemaName}.${tableName}`);
+}
+
+/** The table's schema after a commit: what it had, then what the batch added. */
+function grown(lake: StructType | null, batch: StructType): StructType {
+  if (lake === null) return batch;
+  const known = new Set(lake.fields.map(({ name }) => name.toLowerCase()));
+  const added = batch.fields.filter(({ name }) => !known.has(name.toLowerCase()));
+  return added.length === 0 ? lake : { type: 'struct', fields: [...lake.fields, ...added] };
+}

@@ -1,0 +1,108 @@
+/** What `sluice status` and `/status` show of the stream. */
+import { formatLsn } from '../log/position.ts';
+import type { MarkTimeline } from '../stream/sources/mark-timeline.ts';
+import type { ConsistentCut } from './consistent.ts';
+import type { Ledger } from './ledger.ts';
+import type { TableRunner } from './table-runner.ts';
+
+export interface TableStatus {
+  /** `schema.table` */
+  readonly table: string;
+  readonly state: string;
+  readonly message: string | null;
+  readonly remedy: string | null;
+  /** Code of a failure that is being tried again. */
+  readonly retrying: string | null;
+  readonly version: bigint | null;
+  readonly batchId: bigint | null;
+  /** `16/B374D848`: everything of the source up to here is in the table. */
+  readonly lsn: string | null;
+  readonly markSequence: number;
+  /** Records in the log that the table does not have. */
+  readonly lagRecords: bigint;
+  /** Log value bytes of all topics since the table's mark. */
+  readonly lagBytes: bigint;
+  /** In the source's clock. */
+  readonly lagSeconds: number;
+  readonly ledger: Ledger;
+  /** Keys whose row is stale because an event of theirs is parked. */
+  readonly staleKeys: number;
+  readonly awaiting: number;
+  readonly lastBatch: { readonly rows: number; readonly bytesWritten: number; readonly filesAdded: number } | null;
+}
+
+export interface IngestStatus {
+  readonly pipeline: string;
+  readonly logId: string;
+  /** Newest mark in the log. */
+  readonly logLsn: string | null;
+  readonly logMark: number;
+  readonly consistent: { readonly lsn: string; readonly markSequence: number } | null;
+  readonly bytesInHand: number;
+  readonly tables: readonly TableStatus[];
+}
+
+export interface StatusInput {
+  readonly name: string;
+  readonly logId: string;
+  readonly runners: readonly TableRunner[];
+  readonly timeline: MarkTimeline;
+  readonly cut: ConsistentCut | null;
+  readonly inUse: number;
+}
+
+export function reportStatus({ name, logId, runners, timeline, cut, inUse }: StatusInput): IngestStatus {
+  const newest = timeline.newest();
+  return {
+    pipeline: name,
+    logId,
+    logLsn: newest === null ? null : formatLsn(newest.mark.lsn),
+    logMark: newest?.mark.sequence ?? 0,
+    consistent: cut === null ? null : { lsn: formatLsn(cut.mark.lsn), markSequence: cut.mark.sequence },
+    bytesInHand: inUse,
+    tables: runners.map((runner) => tableStatus(runner, timeline)),
+  };
+}
+
+function tableStatus(runner: TableRunner, timeline: MarkTimeline): TableStatus {
+  const { table } = runner;
+  const position = table.position();
+  const newest = timeline.newest();
+  const here = timeline.at(position.markSequence);
+  let lagRecords = 0n;
+  for (const [partition, end] of timeline.nextOffsets(table.topic)) {
+    const next = position.nextOffsets.get(partition) ?? 0n;
+    if (end > next) lagRecords += end - next;
+  }
+  const behind = lagRecords > 0n && newest !== null && here !== null;
+  const snapshotting = newest?.mark.snapshotting.includes(runner.id) === true;
+  const stopped = runner.stopped();
+  const last = table.lastResult();
+  const state = runner.state();
+  const committed = here ?? null;
+  return {
+    table: runner.id,
+    state: state === 'STREAMING' && snapshotting ? 'SNAPSHOTTING' : state,
+    message: stopped?.message ?? null,
+    remedy: stopped?.remedy ?? null,
+    retrying: runner.retrying(),
+    version: table.version(),
+    batchId: position.batchId,
+    lsn: lsnText(committed?.mark.lsn ?? table.committed()?.lsn),
+    markSequence: position.markSequence,
+    lagRecords,
+    lagBytes: behind ? newest.mark.bytes - here.mark.bytes : 0n,
+    lagSeconds: behind ? Number((newest.mark.sourceTimeMicros - here.mark.sourceTimeMicros) / 1000n) / 1000 : 0,
+    ledger: table.ledger(),
+    staleKeys: table.parkedKeys(),
+    awaiting: table.awaitingEvents(),
+    lastBatch:
+      last === null
+        ? null
+        : { rows: last.ledger.read, bytesWritten: last.merge.bytesWritten, filesAdded: last.merge.filesAdded },
+  };
+}
+
+function lsnText(lsn: bigint | undefined): string | null {
+  return lsn === undefined ? null : formatLsn(lsn);
+}

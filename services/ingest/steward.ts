@@ -1,0 +1,64 @@
+/**
+ * What the log is told of the tables' progress: how far records may go (the embedded log's retention), and the group mirror
+ * that lag exporters read. Neither is ever read back by us. Also remembers what each mark allows to confirm.
+ */
+import type { Mark } from '../log/event.ts';
+import type { EventLog } from '../log/log.ts';
+import type { Clock } from '../stream/triggers.ts';
+import type { IngestTable } from './ingest-table.ts';
+
+export interface StewardOptions {
+  readonly name: string;
+  readonly log: EventLog;
+  readonly clock: Clock;
+}
+
+export interface Steward {
+  marked(mark: Mark): void;
+  tableMoved(table: IngestTable): void;
+  /** What may be confirmed once every table has reached this mark. */
+  confirmLsn(sequence: number): bigint | null;
+  settle(): Promise<void>;
+}
+
+/** Least time between two messages about one topic. */
+const TELL_EVERY_MS = 5000;
+/** Marks whose confirmable LSN is remembered. */
+const REMEMBERED_MAX = 50_000;
+
+export function createSteward({ name, log, clock }: StewardOptions): Steward {
+  const told = new Map<string, number>();
+  const confirmable: { readonly sequence: number; readonly lsn: bigint }[] = [];
+  let reached: bigint | null = null;
+  let telling: Promise<void> = Promise.resolve();
+
+  async function tell(table: IngestTable): Promise<void> {
+    const releasable = table.releasable();
+    if (releasable.size === 0) return;
+    await log.admin.releaseUpTo(table.topic, releasable);
+    await log.admin.mirrorGroup(`sluice-${name}`, table.topic, table.committed()?.nextOffsets ?? releasable);
+  }
+
+  return {
+    marked({ sequence, confirmLsn }) {
+      confirmable.push({ sequence, lsn: confirmLsn });
+      if (confirmable.length > REMEMBERED_MAX) confirmable.splice(1, confirmable.length / 2);
+    },
+    tableMoved(table) {
+      const now = clock.now();
+      if (now - (told.get(table.topic) ?? 0) < TELL_EVERY_MS) return;
+      told.set(table.topic, now);
+      // Only for others' eyes and for space: a failure costs nothing and is mended by the next message.
+      telling = telling.then(() => tell(table)).catch(() => undefined);
+    },
+    confirmLsn(sequence) {
+      while (confirmable[0] !== undefined && confirmable[0].sequence <= sequence) {
+        const { lsn } = confirmable[0];
+        if (reached === null || lsn > reached) reached = lsn;
+        confirmable.shift();
+      }
+      return reached;
+    },
+    settle: () => telling,
+  };
+}

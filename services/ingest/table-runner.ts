@@ -1,0 +1,169 @@
+/** Drives one table: steps while there is work, backs off on failures, stops by name, pauses. One table never stops another. */
+import { MergeError } from '../../lakehouse/merge/merge-error.ts';
+import type { StepResult } from '../stream/stream.ts';
+import { StreamError } from '../stream/stream-error.ts';
+import { nextDelayMs } from '../stream/triggers.ts';
+import type { Clock } from '../stream/triggers.ts';
+import { namedLogError } from './batch-builder.ts';
+import type { ByteBudget } from './byte-budget.ts';
+import type { IngestTable } from './ingest-table.ts';
+
+/** STREAMING and PAUSED go on by themselves or by a command; any other name says why the table is stopped. */
+export type RunnerState = 'STREAMING' | 'PAUSED' | StoppedState;
+export type StoppedState = StreamError['code'] | 'OWNER_CONFLICT';
+
+export interface Stopped {
+  readonly state: StoppedState;
+  readonly message: string;
+  readonly remedy: string;
+}
+
+export interface RunnerOptions {
+  readonly id: string;
+  readonly table: IngestTable;
+  readonly clock: Clock;
+  /** Least time between the starts of two batches while no backlog waits; 0 = none. */
+  readonly intervalMs: number;
+  readonly budget: ByteBudget;
+  readonly batchBytesEstimate: number;
+  readonly barrier: () => number | null;
+  readonly signal: AbortSignal;
+  /** Called after each step, before the next one may begin. */
+  readonly afterStep: (result: StepResult) => void;
+  readonly onFailure: (failure: Failure) => void;
+}
+
+export interface Failure {
+  readonly id: string;
+  readonly error: unknown;
+  /** Null: it is tried again after `retryInMs`. */
+  readonly stopped: Stopped | null;
+  readonly retryInMs: number;
+}
+
+export interface TableRunner {
+  readonly id: string;
+  readonly table: IngestTable;
+  state(): RunnerState;
+  stopped(): Stopped | null;
+  /** Code or name of the failure that is being retried. */
+  retrying(): string | null;
+  pause(): void;
+  /** Goes on after a pause or a stop. */
+  resume(): void;
+  /** New marks have come. */
+  wake(): void;
+  /** Resolves when the loop has ended. */
+  readonly done: Promise<void>;
+}
+
+const BACKOFF_MIN_MS = 250;
+const BACKOFF_MAX_MS = 30_000;
+/** Batches that only move offsets come at most this often, once several follow each other (cases.md 44). */
+const EMPTY_COMMIT_MS = 10_000;
+const EMPTY_COMMITS_FREE = 3;
+
+export function startTableRunner(options: RunnerOptions): TableRunner {
+  const { id, table, clock, signal } = options;
+  let paused = false;
+  let stopped: Stopped | null = null;
+  let failures = 0;
+  let retrying: string | null = null;
+  let woken = false;
+  let wakeUp: (() => void) | null = null;
+  let emptyCommits = 0;
+
+  const wake = (): void => {
+    woken = true;
+    wakeUp?.();
+  };
+  signal.addEventListener('abort', wake, { once: true });
+
+  /** Until new marks, a command, or the end. */
+  async function rest(): Promise<void> {
+    if (!woken && !signal.aborted) await new Promise<void>((resolve) => (wakeUp = resolve));
+    wakeUp = null;
+    woken = false;
+  }
+
+  function fail(raw: unknown): number {
+    const error = namedLogError(raw, table.topic);
+    stopped = stopOf(error);
+    failures++;
+    const retryInMs = stopped === null ? Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** Math.min(failures, 10)) : 0;
+    retrying = stopped === null ? codeOf(error) : null;
+    options.onFailure({ id, error, stopped, retryInMs });
+    return retryInMs;
+  }
+
+  async function one(): Promise<StepResult> {
+    const barrier = options.barrier();
+    const limit = barrier !== null && table.position().markSequence < barrier ? barrier : null;
+    const result = await options.budget.run(options.batchBytesEstimate, () => table.step(limit));
+    failures = 0;
+    retrying = null;
+    const counts = table.lastResult()?.ledger;
+    if (result === 'ran') emptyCommits = counts !== undefined && counts.applied === 0 ? emptyCommits + 1 : 0;
+    options.afterStep(result);
+    return result;
+  }
+
+  async function loop(): Promise<void> {
+    while (!signal.aborted) {
+      if (paused || stopped !== null) {
+        await rest();
+        continue;
+      }
+      const startedMs = clock.now();
+      let result: StepResult;
+      try {
+        result = await one();
+      } catch (error) {
+        if (signal.aborted) return;
+        const retryInMs = fail(error);
+        if (retryInMs > 0) await clock.sleep(retryInMs, signal);
+        continue;
+      }
+      if (result === 'idle') await rest();
+      const wait =
+        emptyCommits > EMPTY_COMMITS_FREE ? Math.max(EMPTY_COMMIT_MS, options.intervalMs) : options.intervalMs;
+      if (wait > 0 && !signal.aborted && !table.backlog())
+        await clock.sleep(nextDelayMs(wait, startedMs, clock.now()), signal);
+    }
+  }
+
+  return {
+    id,
+    table,
+    state: () => stopped?.state ?? (paused ? 'PAUSED' : 'STREAMING'),
+    stopped: () => stopped,
+    retrying: () => retrying,
+    pause() {
+      paused = true;
+    },
+    resume() {
+      paused = false;
+      stopped = null;
+      failures = 0;
+      wake();
+    },
+    wake,
+    done: loop(),
+  };
+}
+
+function stopOf(error: unknown): Stopped | null {
+  if (error instanceof StreamError) return { state: error.code, message: error.message, remedy: error.remedy };
+  if (!(error instanceof MergeError)) return null;
+  const { code, message } = error;
+  if (code === 'MERGE_TYPE_MISMATCH' || code === 'MERGE_BAD_BATCH' || code === 'MERGE_TABLE_REPLACED')
+    return { state: 'SCHEMA_CONFLICT', message, remedy: 'backfill the table, or map the column in its contract' };
+  if (code === 'MERGE_TXN_CONFLICT')
+    return { state: 'OWNER_CONFLICT', message, remedy: 'stop the other stream worker of this table, then resume it' };
+  return null;
+}
+
+function codeOf(error: unknown): string {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === 'string' ? code : error instanceof Error ? error.name : 'UNKNOWN';
+}

@@ -1,0 +1,213 @@
+/**
+ * The micro-batch loop of one query, one batch a step:
+ *
+ *   plan (cut at marks) → offset log → read and build → sink → commit log
+ *
+ * A plan is written down before it runs and runs again, unchanged, until its commit is written. Where the sink itself knows
+ * what it has committed (a Delta table's `txn`), that is the truth and the commit log only repeats it; for other sinks the
+ * commit log is the truth. What stops half-way leaves a plan without a commit: the next step, or the next process, finds it.
+ */
+import type { LogOffset } from '../log/position.ts';
+import type { BatchPlan, Checkpoint } from './checkpoint.ts';
+import { planBatch } from './plan.ts';
+import type { Cut, PlanLimits, Planned } from './plan.ts';
+import { buildProgress, emptyDurations } from './progress.ts';
+import type { PhaseDurations, QueryProgress, SourceOffsets } from './progress.ts';
+import type { BatchSink, StreamBatch } from './sink.ts';
+import { StreamError } from './stream-error.ts';
+
+/** Where a query stands: everything below `nextOffsets` is in the sink. */
+export interface QueryPosition {
+  /** Last batch that the sink has, or null before the first. */
+  readonly batchId: bigint | null;
+  readonly nextOffsets: ReadonlyMap<number, LogOffset>;
+  /** Sequence of the mark that was reached; 0 = none. */
+  readonly markSequence: number;
+}
+
+export interface QueryOptions<B extends StreamBatch> {
+  readonly name: string;
+  readonly runId: string;
+  readonly topic: string;
+  readonly checkpoint: Checkpoint;
+  readonly now: () => number;
+  readonly sourceDescription: string;
+  readonly sinkDescription: string;
+  readonly limits: Omit<PlanLimits, 'barrier'>;
+  readonly cutsAfter: (sequence: number) => readonly Cut[];
+  /** Newest offsets known, for progress. */
+  readonly latestOffsets: () => ReadonlyMap<number, LogOffset>;
+  /** What the sink has, by its own account; null: it keeps none, the commit log decides. */
+  readonly committed: (() => Promise<QueryPosition | null>) | null;
+  /** Text to write down with a new plan. `planned` is null for a batch that only takes up what earlier ones left. */
+  readonly describe: (planned: Planned | null) => Promise<Readonly<Record<string, string>>>;
+  /** A standing plan of which nothing was committed may run with another text (a contract corrected after a stop). */
+  readonly revise: ((standing: BatchPlan) => Promise<BatchPlan>) | null;
+  /** Whether a batch without new records is due. */
+  readonly hasLeftovers: () => boolean;
+  readonly build: (plan: BatchPlan) => Promise<B>;
+  readonly sink: BatchSink<B>;
+  readonly failpoint: (name: string) => Promise<void> | void;
+  readonly onProgress: (progress: QueryProgress, batch: B) => void;
+}
+
+export type StepResult = 'idle' | 'ran';
+
+export interface Query {
+  readonly position: () => QueryPosition;
+  /** Reads the position; called by the first step and again after a failed one. */
+  open(): Promise<void>;
+  /** One batch, if there is one. `barrier`: mark that no plan may pass. */
+  step(barrier: number | null): Promise<StepResult>;
+}
+
+export function createQuery<B extends StreamBatch>(options: QueryOptions<B>): Query {
+  const { checkpoint, now } = options;
+  let position: QueryPosition | null = null;
+  let standing: BatchPlan | null = null;
+  let previousStartedMs: number | null = null;
+  let planAt = 0;
+
+  async function open(): Promise<void> {
+    position = options.committed === null ? await committedByLog() : ((await options.committed()) ?? START);
+    standing = await checkpoint.plan(nextId(position));
+    if (standing !== null && !continues(standing, position)) standing = null;
+  }
+
+  async function committedByLog(): Promise<QueryPosition> {
+    const batchId = await checkpoint.latestCommit();
+    if (batchId === null) return START;
+    const plan = await checkpoint.plan(batchId);
+    if (plan === null)
+      throw new StreamError(
+        'CHECKPOINT_CORRUPT',
+        `query ${options.name}: commits/${batchId} has no offsets/${batchId}`,
+        'restore the checkpoint folder, or start the query anew under another name',
+      );
+    return { batchId, nextOffsets: plan.to, markSequence: Number(plan.conf['sluice.mark'] ?? 0) };
+  }
+
+  async function choose(at: QueryPosition, barrier: number | null): Promise<BatchPlan | null> {
+    if (standing !== null) return options.revise === null ? standing : await revised(standing, options.revise);
+    const cuts = options.cutsAfter(at.markSequence);
+    const planned = planBatch(at.nextOffsets, cuts, { ...options.limits, barrier });
+    if (planned === null) {
+      const reached = cuts.findLast(({ sequence }) => barrier === null || sequence <= barrier);
+      if (reached !== undefined) position = { ...at, markSequence: reached.sequence };
+      if (!options.hasLeftovers()) return null;
+    }
+    planAt = now();
+    const wanted: BatchPlan = {
+      batchId: nextId(at),
+      timestampMs: planAt,
+      topic: options.topic,
+      from: planned?.from ?? new Map(),
+      to: new Map([...at.nextOffsets, ...(planned?.to ?? [])]),
+      conf: await options.describe(planned),
+    };
+    const written = await checkpoint.writePlan(wanted);
+    if (written === wanted || continues(written, at)) return written;
+    // A plan of this number that starts elsewhere belongs to another life of the table; nothing of it is in the sink.
+    await checkpoint.replacePlan(wanted);
+    return wanted;
+  }
+
+  async function revised(plan: BatchPlan, revise: (plan: BatchPlan) => Promise<BatchPlan>): Promise<BatchPlan> {
+    const better = await revise(plan);
+    if (better !== plan) await checkpoint.replacePlan(better);
+    return better;
+  }
+
+  async function step(barrier: number | null): Promise<StepResult> {
+    if (position === null) await open();
+    const at = position ?? START;
+    const startedMs = now();
+    const phases = emptyDurations();
+    try {
+      const plan = await timed(phases, 'queryPlanning', now, () => choose(at, barrier));
+      if (plan === null) return 'idle';
+      standing = plan;
+      await options.failpoint('after-offset-log-write');
+      const batch = await timed(phases, 'getBatch', now, () => options.build(plan));
+      await timed(phases, 'addBatch', now, () => options.sink(batch, plan.batchId));
+      await timed(phases, 'commitOffsets', now, () => checkpoint.writeCommit(plan.batchId));
+      position = {
+        batchId: plan.batchId,
+        nextOffsets: later(at.nextOffsets, plan.to),
+        markSequence: Math.max(at.markSequence, Number(plan.conf['sluice.mark'] ?? 0)),
+      };
+      standing = null;
+      phases.triggerExecution = now() - startedMs;
+      await report(plan, batch, phases, startedMs);
+      return 'ran';
+    } catch (error) {
+      // What was committed before the failure only the sink knows: the next step asks it.
+      position = null;
+      throw error;
+    }
+  }
+
+  async function report(plan: BatchPlan, batch: B, durationMs: PhaseDurations, startedMs: number): Promise<void> {
+    const progress = buildProgress({
+      id: await checkpoint.id(),
+      runId: options.runId,
+      name: options.name,
+      startedMs,
+      previousStartedMs,
+      batchId: plan.batchId,
+      numInputRows: batch.rowCount,
+      durationMs,
+      source: {
+        description: options.sourceDescription,
+        startOffset: offsetsOf(plan.topic, plan.from),
+        endOffset: offsetsOf(plan.topic, plan.to),
+        latestOffset: offsetsOf(plan.topic, options.latestOffsets()),
+      },
+      sink: { description: options.sinkDescription, numOutputRows: batch.rowCount },
+    });
+    previousStartedMs = startedMs;
+    options.onProgress(progress, batch);
+  }
+
+  return { position: () => position ?? START, open, step };
+}
+
+const START: QueryPosition = { batchId: null, nextOffsets: new Map(), markSequence: 0 };
+
+function nextId(position: QueryPosition): bigint {
+  return position.batchId === null ? 0n : position.batchId + 1n;
+}
+
+/** A plan continues a position when it starts where the position ends. */
+function continues(plan: BatchPlan, position: QueryPosition): boolean {
+  for (const [partition, from] of plan.from)
+    if (from !== (position.nextOffsets.get(partition) ?? (0n as LogOffset))) return false;
+  return true;
+}
+
+function later(a: ReadonlyMap<number, LogOffset>, b: ReadonlyMap<number, LogOffset>): Map<number, LogOffset> {
+  const merged = new Map(a);
+  for (const [partition, offset] of b) {
+    const known = merged.get(partition);
+    if (known === undefined || offset > known) merged.set(partition, offset);
+  }
+  return merged;
+}
+
+async function timed<T>(
+  phases: PhaseDurations,
+  phase: keyof PhaseDurations,
+  now: () => number,
+  work: () => Promise<T>,
+): Promise<T> {
+  const started = now();
+  try {
+    return await work();
+  } finally {
+    phases[phase] += now() - started;
+  }
+}
+
+function offsetsOf(topic: string, offsets: ReadonlyMap<number, LogOffset>): SourceOffsets {
+  return { [topic]: Object.fromEntries([...offsets].map(([partition, offset]) => [String(partition), offset])) };
+}
