@@ -12,6 +12,15 @@ import type { StructType } from '../table/schema.ts';
 /** What a folded row asks for. */
 export const MergeOp = { upsert: 0, delete: 1 } as const;
 
+/**
+ * What becomes of deletes and replaced rows.
+ * `merge`: the table holds one row a living key.
+ * `soft-delete`: deleted rows stay, with `_sluice_deleted` true; they are their own fences.
+ * `append`: every event becomes a row, nothing is looked up or replaced; `_sluice_deleted` marks deletes (a row with NULL
+ * keys stands for a TRUNCATE), `_sluice_absent` names the columns that an event did not carry.
+ */
+export type MergeMode = 'merge' | 'soft-delete' | 'append';
+
 /** Position of an event in the source's history; only it orders events. */
 export interface RowPosition {
   readonly epoch: number;
@@ -39,6 +48,8 @@ export interface MergeBatch {
   readonly epoch: Int32Array;
   readonly lsn: BigUint64Array;
   readonly ord: Int32Array;
+  /** `hashKeys` (lakehouse/index/key-hash.ts) of the key columns, where the caller has them already. */
+  readonly keyHashes?: Uint32Array;
   /** Rows of the table older than this position go, before the batch's rows apply. */
   readonly truncate: RowPosition | null;
 }

@@ -1,0 +1,194 @@
+/**
+ * Rows into new data files of the table: split by partition and by size, statistics beside them, and an index entry a row.
+ * Names are random and carry no values (PROTOCOL.md, "Data Files": directories are a convention only).
+ */
+import { randomUUID } from 'node:crypto';
+import { ENTRY_WORDS } from '../index/entry.ts';
+import { HASH_WORDS } from '../index/key-hash.ts';
+import { encodeParquet, type ParquetCodec } from '../parquet/encode.ts';
+import { putObject } from './put-object.ts';
+import type { ObjectStore } from '../store/store.ts';
+import { newAdd, type AddFile, type MetadataAction } from '../table/actions.ts';
+import { mappingMode } from '../table/column-mapping.ts';
+import type { ColumnBatch, ColumnVector } from '../table/column.ts';
+import type { StructType } from '../table/schema.ts';
+import { collectStats } from '../table/stats.ts';
+import { gather, picksOf } from './gather.ts';
+import { partitionRows, type PartitionRows } from './partition-rows.ts';
+import type { Positions } from './position-columns.ts';
+import { SOFT_DELETED_BIT } from './resolve.ts';
+
+export interface FileSettings {
+  readonly store: ObjectStore;
+  readonly metadata: MetadataAction;
+  readonly schema: StructType;
+  readonly codec: ParquetCodec;
+  /** Limits of one file: rows, and bytes in memory. */
+  readonly fileRowsMax: number;
+  readonly fileBytesMax: number;
+  /** Ordinals for index entries; null where rows are not indexed. */
+  readonly reserveOrdinal: (() => number) | null;
+  /** Milliseconds since the epoch. */
+  readonly nowMs: number;
+  readonly dataChange: boolean;
+}
+
+export interface RowsToWrite {
+  /** Columns of `schema.fields`, in that order. */
+  readonly batch: ColumnBatch;
+  /** Key hashes and positions, a row each. */
+  readonly hashes: Uint32Array;
+  readonly positions: Positions;
+  /** Rows that stand for a delete (a bitmap); null when none does. */
+  readonly softDeleted: Uint8Array | null;
+}
+
+export interface WrittenFiles {
+  readonly adds: readonly AddFile[];
+  /** Unsorted entries, one a row. */
+  readonly entries: Uint32Array;
+  readonly files: readonly { readonly ordinal: number; readonly path: string; readonly rows: Uint32Array | null }[];
+  readonly bytes: number;
+}
+
+export const NO_FILES: WrittenFiles = { adds: [], entries: new Uint32Array(0), files: [], bytes: 0 };
+
+export async function writeDataFiles(settings: FileSettings, rows: RowsToWrite): Promise<WrittenFiles> {
+  if (rows.batch.rowCount === 0) return NO_FILES;
+  const pieces = splitRows(settings, rows.batch);
+  const entries =
+    settings.reserveOrdinal === null ? new Uint32Array(0) : new Uint32Array(rows.batch.rowCount * ENTRY_WORDS);
+  const adds: AddFile[] = [];
+  const files: { ordinal: number; path: string; rows: Uint32Array | null }[] = [];
+  let bytes = 0;
+  let entryAt = 0;
+  for (const piece of pieces) {
+    const written = await writeFile(settings, rows.batch, piece);
+    adds.push(written);
+    bytes += Number(written.size);
+    if (settings.reserveOrdinal === null) continue;
+    const ordinal = settings.reserveOrdinal();
+    files.push({ ordinal, path: written.path, rows: piece.rows });
+    entryAt = fillEntries(entries, entryAt, ordinal, rows, piece.rows);
+  }
+  return { adds, entries, files, bytes };
+}
+
+function splitRows(settings: FileSettings, batch: ColumnBatch): PartitionRows[] {
+  const limit = rowsAFile(settings, batch);
+  const groups = partitionRows(settings.metadata, settings.schema, batch, settings.store.uri);
+  return groups.flatMap(({ rows, partitionValues }): PartitionRows[] => {
+    const count = rows?.length ?? batch.rowCount;
+    if (count <= limit) return [{ rows, partitionValues }];
+    const whole = rows ?? Uint32Array.from({ length: count }, (_, row) => row);
+    const parts = Math.ceil(count / limit);
+    const size = Math.ceil(count / parts);
+    return Array.from({ length: parts }, (_, i) => ({
+      rows: whole.subarray(i * size, Math.min((i + 1) * size, count)),
+      partitionValues,
+    }));
+  });
+}
+
+function rowsAFile(settings: FileSettings, batch: ColumnBatch): number {
+  const bytes = batch.columns.reduce((sum, column) => sum + columnBytes(column), 0);
+  const byBytes = Math.floor(settings.fileBytesMax / Math.max(1, bytes / Math.max(1, batch.rowCount)));
+  return Math.max(1, Math.min(settings.fileRowsMax, byBytes));
+}
+
+/** Bytes of a column's buffers. */
+export function columnBytes(column: ColumnVector): number {
+  switch (column.kind) {
+    case 'utf8':
+    case 'binary':
+      return column.data.byteLength + column.offsets.byteLength;
+    case 'list':
+      return column.offsets.byteLength + columnBytes(column.child);
+    case 'map':
+      return column.offsets.byteLength + columnBytes(column.keys) + columnBytes(column.items);
+    case 'struct':
+      return column.children.reduce((sum, child) => sum + columnBytes(child), 0);
+    case 'boolean':
+    case 'int32':
+    case 'int64':
+    case 'float32':
+    case 'float64':
+    case 'decimal':
+      return column.values.byteLength;
+  }
+}
+
+async function writeFile(settings: FileSettings, batch: ColumnBatch, piece: PartitionRows): Promise<AddFile> {
+  const { metadata, schema, store, codec } = settings;
+  const { rows } = piece;
+  const stored = schema.fields
+    .map((field, i) => ({ field, column: batch.columns[i] as ColumnVector }))
+    .filter(({ field }) => !metadata.partitionColumns.includes(field.name));
+  const picks = rows === null ? null : picksOf(rows);
+  const out: ColumnBatch = {
+    rowCount: rows?.length ?? batch.rowCount,
+    names: stored.map(({ field }) => field.name),
+    columns: stored.map(({ column }) => (picks === null ? column : gather([column], picks))),
+  };
+  const fileSchema: StructType = { type: 'struct', fields: stored.map(({ field }) => field) };
+  const columnMapping = mappingMode(metadata) !== 'none';
+  const body = await encodeParquet(fileSchema, out, { codec, columnMapping });
+  const path = dataFileName(codec);
+  await putObject(store, path, body);
+  return newAdd({
+    path,
+    partitionValues: piece.partitionValues,
+    size: BigInt(body.byteLength),
+    modificationTime: BigInt(settings.nowMs),
+    dataChange: settings.dataChange,
+    stats: collectStats(fileSchema, out, { columnMapping, ...indexedColumns(metadata) }),
+  });
+}
+
+/** Which columns have statistics, as the table's properties say. */
+function indexedColumns({ configuration }: MetadataAction): { readonly indexedColumns?: number | string[][] } {
+  const named = configuration['delta.dataSkippingStatsColumns'];
+  if (named !== undefined) return { indexedColumns: named.split(',').map((name) => name.trim().split('.')) };
+  const count = Number(configuration['delta.dataSkippingNumIndexedCols'] ?? NaN);
+  return Number.isInteger(count) ? { indexedColumns: count } : {};
+}
+
+function dataFileName(codec: ParquetCodec): string {
+  return `part-00000-${randomUUID()}-c000${codec === 'uncompressed' ? '' : `.${codec}`}.parquet`;
+}
+
+function fillEntries(
+  entries: Uint32Array,
+  from: number,
+  ordinal: number,
+  source: RowsToWrite,
+  rows: Uint32Array | null,
+): number {
+  const count = rows?.length ?? source.batch.rowCount;
+  let at = from;
+  for (let i = 0; i < count; i++) {
+    writeEntry(entries, at, source, rows === null ? i : (rows[i] ?? 0), ordinal, i);
+    at += ENTRY_WORDS;
+  }
+  return at;
+}
+
+/** Entry of batch row `row`, which stands at `fileRow` of file `ordinal`. */
+export function writeEntry(
+  entries: Uint32Array,
+  at: number,
+  source: Pick<RowsToWrite, 'hashes' | 'positions' | 'softDeleted'>,
+  row: number,
+  ordinal: number,
+  fileRow: number,
+): void {
+  const { hashes, positions, softDeleted } = source;
+  for (let word = 0; word < HASH_WORDS; word++) entries[at + word] = hashes[row * HASH_WORDS + word] ?? 0;
+  const deleted = softDeleted !== null && ((softDeleted[row >> 3] ?? 0) & (1 << (row & 7))) !== 0;
+  entries[at + 4] = ordinal;
+  entries[at + 5] = fileRow;
+  entries[at + 6] = (positions.epoch[row] ?? 0) | (deleted ? SOFT_DELETED_BIT : 0);
+  entries[at + 7] = positions.ord[row] ?? 0;
+  entries[at + 8] = positions.lsnWords[row * 2] ?? 0;
+  entries[at + 9] = positions.lsnWords[row * 2 + 1] ?? 0;
+}

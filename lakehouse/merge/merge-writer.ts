@@ -1,0 +1,304 @@
+/**
+ * A table that takes merges: the adapter of the port in merge.ts over an object store.
+ *
+ *   prepare: newest snapshot -> index brought to it -> keys looked up -> outcomes (resolve.ts)
+ *   commit:  objects staged (stage.ts) -> one conditional put -> index takes the change over
+ *            lost race -> snapshot and index follow the winners -> every key resolved again -> staged again -> next try
+ *
+ * One batch at a time. What stops half-way leaves objects that no commit names (VACUUM takes them) and an index that is
+ * behind (it follows the log before its next use): nothing needs undoing.
+ */
+import type { ParquetCodec } from '../parquet/encode.ts';
+import type { ObjectStore } from '../store/store.ts';
+import { commitTo, type Proposal } from '../table/commit.ts';
+import type { Commit } from '../table/actions.ts';
+import { containsRow } from '../table/row-bitmap.ts';
+import type { StructField } from '../table/schema.ts';
+import type { Snapshot } from '../table/snapshot.ts';
+import type { KeyIndex } from '../index/key-index.ts';
+import { ABSENT, FENCE, FOUND_WORDS, type Lookup } from '../index/entry.ts';
+import { NO_FAILPOINT, type FailpointHook } from './failpoint.ts';
+import { keyBatch, type KeyedBatch } from './keyed-batch.ts';
+import {
+  MergeOp,
+  RowOutcome,
+  type MergeBatch,
+  type MergeCommit,
+  type MergeMode,
+  type MergeResult,
+  type MergeTable,
+  type PreparedMerge,
+} from './merge.ts';
+import { MergeError } from './merge-error.ts';
+import { NO_BASE, resolveRows, type Resolution } from './resolve.ts';
+import { stageMerge, type Reusable, type Staged } from './stage.ts';
+import { createTableState, type NewTable, type TableState } from './table-state.ts';
+import { findTruncated, type TruncatedRows } from './truncate.ts';
+import { createTurn } from './turn.ts';
+import { NO_ROWS } from './vector-cache.ts';
+
+export interface MergeTableOptions {
+  /** Rooted at the table. Not closed here. */
+  readonly store: ObjectStore;
+  /** Local folder of the key index: a cache, of one table and one process. */
+  readonly indexDir: string;
+  /** Default `merge`. */
+  readonly mode?: MergeMode;
+  /** For a table that does not exist yet. */
+  readonly create?: NewTable;
+  /** Default 7 days; never shorter than log retention or the oldest parked event. */
+  readonly fenceRetentionMs?: number;
+  /** Default snappy. */
+  readonly codec?: ParquetCodec;
+  /** Limits of one data file: default 1,000,000 rows and 256 MB of columns in memory. */
+  readonly fileRowsMax?: number;
+  readonly fileBytesMax?: number;
+  readonly failpoint?: FailpointHook;
+  readonly now?: () => number;
+  /** Entries of the key index kept in memory before they go to disk; 262,144 (10 MB) by default. */
+  readonly indexMemoryEntries?: number;
+}
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+/** A batch's standing against one snapshot. */
+interface Resolved {
+  readonly keyed: KeyedBatch;
+  readonly snapshot: Snapshot;
+  readonly index: KeyIndex | null;
+  readonly resolution: Resolution;
+  readonly truncated: TruncatedRows;
+}
+
+export async function openMergeTable(options: MergeTableOptions): Promise<MergeTable> {
+  const mode = options.mode ?? 'merge';
+  const now = options.now ?? Date.now;
+  const failpoint = options.failpoint ?? NO_FAILPOINT;
+  const settings = {
+    mode,
+    codec: options.codec ?? 'snappy',
+    fileRowsMax: options.fileRowsMax ?? 1_000_000,
+    fileBytesMax: options.fileBytesMax ?? 256 * 1024 * 1024,
+  };
+  const state = createTableState({
+    store: options.store,
+    indexDir: options.indexDir,
+    mode,
+    create: options.create ?? {},
+    fenceRetentionMs: options.fenceRetentionMs ?? 7 * DAY_MS,
+    now,
+    ...(options.indexMemoryEntries === undefined ? {} : { indexMemoryEntries: options.indexMemoryEntries }),
+  });
+  const inTurn = createTurn();
+  const prepared = new WeakMap<PreparedMerge, Resolved>();
+  let closed = false;
+  const uri = options.store.uri;
+
+  const assertOpen = (): void => {
+    if (closed) throw new MergeError('MERGE_CLOSED', uri, 'the table was closed');
+  };
+  await state.refresh();
+
+  async function prepare(batch: MergeBatch): Promise<PreparedMerge> {
+    assertOpen();
+    const keyed = keyBatch(batch, uri, mode !== 'append');
+    const resolved = await resolveAt(state, keyed, await state.ensure(keyed));
+    const out: PreparedMerge = {
+      batch,
+      outcomes: resolved.resolution.outcomes,
+      tableVersion: resolved.snapshot.version,
+    };
+    prepared.set(out, resolved);
+    return out;
+  }
+
+  async function commit(given: PreparedMerge, request: MergeCommit): Promise<MergeResult> {
+    assertOpen();
+    let resolved = prepared.get(given) ?? (await resolveAgain(given));
+    if (resolved.snapshot.version !== state.current()?.version || resolved.index?.version() !== indexVersion(resolved))
+      resolved = keepParked(
+        given.outcomes,
+        await resolveAt(state, resolved.keyed, await currentOf(state, resolved)),
+        uri,
+      );
+    const stage = (at: Resolved, earlier: Reusable | null): Promise<Staged> =>
+      stageMerge({
+        settings,
+        ...at,
+        commit: request,
+        nowMs: now(),
+        vectors: state.vectors,
+        baseRows: state.baseRows(),
+        earlier,
+      });
+    let staged = await stage(resolved, null);
+    if (isNothing(staged)) return toResult(null, resolved, staged, 0);
+    await failpoint('after-data-files');
+    await failpoint('before-table-commit');
+    const done = await commitTo(
+      resolved.snapshot,
+      staged,
+      async (_, snapshot, winners): Promise<Proposal> => {
+        refuseForeignTxns(winners, request, uri);
+        state.advance(snapshot);
+        resolved = keepParked(given.outcomes, await resolveAt(state, resolved.keyed, snapshot), uri);
+        staged = await stage(resolved, staged.reusable);
+        return staged;
+      },
+      { now },
+    );
+    await failpoint('after-table-commit');
+    state.advance(done.snapshot);
+    // An index at any other version follows the log before its next use.
+    if (resolved.index?.version() === done.snapshot.version - 1n)
+      await resolved.index.apply({ ...staged.change, version: done.snapshot.version });
+    return toResult(done.version, resolved, staged, done.conflicts);
+  }
+
+  async function resolveAgain(given: PreparedMerge): Promise<Resolved> {
+    const keyed = keyBatch(given.batch, uri, mode !== 'append');
+    return resolveAt(state, keyed, await state.ensure(keyed));
+  }
+
+  return {
+    prepare: (batch) => inTurn(() => prepare(batch)),
+    commit: (given, request) => inTurn(() => commit(given, request)),
+    txnVersion: (appId) =>
+      inTurn(async () => {
+        assertOpen();
+        return (await state.refresh())?.txns.get(appId)?.version ?? null;
+      }),
+    close: () =>
+      inTurn(async () => {
+        closed = true;
+        await state.close();
+      }),
+  };
+}
+
+const indexVersion = (resolved: Resolved): bigint | undefined =>
+  resolved.index === null ? undefined : resolved.snapshot.version;
+
+async function currentOf(state: TableState, resolved: Resolved): Promise<Snapshot> {
+  return (await state.refresh()) ?? resolved.snapshot;
+}
+
+async function resolveAt(state: TableState, keyed: KeyedBatch, snapshot: Snapshot): Promise<Resolved> {
+  const { truncate } = keyed.source;
+  const index = await state.index(snapshot, storedKeyFields(snapshot, keyed));
+  if (index === null) {
+    return { keyed, snapshot, index, resolution: resolveAppend(keyed), truncated: { rows: new Map(), count: 0 } };
+  }
+  const truncated =
+    truncate === null ? { rows: new Map(), count: 0 } : await findTruncated(snapshot, state.vectors, truncate);
+  const lookup = index.lookup(keyed.hashes, keyed.order);
+  const isLive = await livenessOf(state, index, snapshot, lookup);
+  const resolution = resolveRows({
+    rowCount: keyed.source.rowCount,
+    ops: keyed.source.ops,
+    positions: keyed.positions,
+    absent: keyed.absent,
+    lookup,
+    isLive,
+    truncate,
+    lastTruncate: index.truncate(),
+    keepsCleared: state.mode === 'soft-delete',
+  });
+  return { keyed, snapshot, index, resolution, truncated };
+}
+
+/** The key's fields as the table has them, in key order. */
+function storedKeyFields(snapshot: Snapshot, keyed: KeyedBatch): readonly StructField[] {
+  return keyed.keyFields.map((field) => snapshot.schema.fields.find((stored) => stored.name === field.name) ?? field);
+}
+
+function resolveAppend({ source }: KeyedBatch): Resolution {
+  const outcomes = new Uint8Array(source.rowCount);
+  for (let row = 0; row < source.rowCount; row++)
+    outcomes[row] = source.ops[row] === MergeOp.delete ? RowOutcome.delete : RowOutcome.insert;
+  const baseFile = new Uint32Array(source.rowCount).fill(NO_BASE);
+  return { outcomes, baseFile, baseRow: new Uint32Array(source.rowCount), extra: [] };
+}
+
+/** Whether a row that the index names still stands in the snapshot: its file does, and no vector hides it. */
+async function livenessOf(
+  state: TableState,
+  index: KeyIndex,
+  snapshot: Snapshot,
+  lookup: Lookup,
+): Promise<(file: number, row: number) => boolean> {
+  const { found, extra } = lookup;
+  const ordinals = new Set<number>();
+  for (let at = 0; at < found.length; at += FOUND_WORDS) ordinals.add(found[at] ?? ABSENT);
+  for (let i = 1; i < extra.length; i += 3) ordinals.add(extra[i] ?? ABSENT);
+  ordinals.delete(ABSENT);
+  ordinals.delete(FENCE);
+  const files = new Map(
+    [...ordinals].flatMap((ordinal) => {
+      const path = index.pathOf(ordinal);
+      const file = path === undefined ? null : snapshot.files.get(path);
+      return file === null ? [] : [[ordinal, file] as const];
+    }),
+  );
+  const vectors = await state.vectors.rowsOf(snapshot.store, files.values());
+  const dead = new Map([...files].map(([ordinal, file]) => [ordinal, vectors.get(file.path) ?? NO_ROWS]));
+  return (ordinal, row) => {
+    const rows = dead.get(ordinal);
+    return rows !== undefined && (rows.length === 0 || !containsRow(rows, row));
+  };
+}
+
+/**
+ * After another resolution: rows that were parked stay parked (the quarantine has them), and a row that lost its base since
+ * cannot be parked any more.
+ */
+function keepParked(before: Uint8Array, resolved: Resolved, table: string): Resolved {
+  const { outcomes, baseFile } = resolved.resolution;
+  for (let row = 0; row < outcomes.length; row++) {
+    if (before[row] === RowOutcome.missingBase) {
+      outcomes[row] = RowOutcome.missingBase;
+      baseFile[row] = NO_BASE;
+    } else if (outcomes[row] === RowOutcome.missingBase)
+      throw new MergeError(
+        'MERGE_BASE_LOST',
+        table,
+        'another writer deleted a row that the batch completes; prepare the batch again',
+      );
+  }
+  return resolved;
+}
+
+function refuseForeignTxns(winners: readonly Commit[], { txns }: MergeCommit, table: string): void {
+  const ours = new Set(txns.map(({ appId }) => appId));
+  for (const { version, txns: theirs } of winners)
+    for (const { appId } of theirs)
+      if (ours.has(appId))
+        throw new MergeError(
+          'MERGE_TXN_CONFLICT',
+          table,
+          `version ${version} has a transaction of ${appId} that this writer did not make: another owner writes this stream`,
+        );
+}
+
+function isNothing({ actions }: Staged): boolean {
+  return (
+    actions.txns.length === 0 &&
+    actions.adds.length === 0 &&
+    actions.removes.length === 0 &&
+    actions.metadata === null &&
+    actions.protocol === null
+  );
+}
+
+function toResult(version: bigint | null, { resolution }: Resolved, staged: Staged, conflicts: number): MergeResult {
+  return {
+    version,
+    outcomes: resolution.outcomes,
+    rows: staged.counts,
+    bytesWritten: staged.bytesWritten,
+    filesAdded: staged.filesAdded,
+    filesRemoved: staged.filesRemoved,
+    vectorsWritten: staged.vectorsWritten,
+    conflicts,
+  };
+}

@@ -1,0 +1,331 @@
+/**
+ * From a resolved batch to everything but the commit itself:
+ *
+ *   1. rows to write, completed from stored rows        -> new data files
+ *   2. rows to take away (replaced, deleted, truncated) -> one deletion-vector file, or copies without them
+ *   3. deletes and the truncate                         -> a fence file
+ *   4. images before and after, when the feed is on     -> change files
+ *
+ * All objects are written before this resolves; the actions that name them are what is committed.
+ */
+import { ENTRY_WORDS, FENCE, sortEntries } from '../index/entry.ts';
+import type { IndexChange, KeyIndex } from '../index/key-index.ts';
+import type { ParquetCodec } from '../parquet/encode.ts';
+import { NO_ACTIONS, type CommitActions } from '../table/actions.ts';
+import type { Operation } from '../table/commit.ts';
+import type { RowSet } from '../table/row-bitmap.ts';
+import type { StructType } from '../table/schema.ts';
+import { tableProperty, type Snapshot } from '../table/snapshot.ts';
+import { appendedRows } from './append-rows.ts';
+import type { BaseRows } from './base-rows.ts';
+import { writeChangeFiles, type ChangePart } from './change-files.ts';
+import { NO_FILES, writeDataFiles, writeEntry, type FileSettings, type WrittenFiles } from './data-files.ts';
+import { deleteByCopy, deleteByVector, pickRows, type DeletedRows } from './delete-rows.ts';
+import { createDoomedRows } from './doomed-rows.ts';
+import { evolveTable, type Evolution } from './evolve-table.ts';
+import { FENCE_MEMBER, writeFences } from './fences.ts';
+import type { KeyedBatch } from './keyed-batch.ts';
+import type { MergeCommit, MergeMode } from './merge.ts';
+import { mergeOperation } from './merge-operation.ts';
+import { ABSENT_FIELD, DELETED_FIELD, type Positions } from './position-columns.ts';
+import type { Resolution } from './resolve.ts';
+import { countOutcomes, planRows, type RowCounts, type RowPlan } from './row-plan.ts';
+import { softTruncate } from './soft-truncate.ts';
+import { mergeSchemas, type MergedSchema } from './table-schema.ts';
+import type { TruncatedRows } from './truncate.ts';
+import type { VectorCache } from './vector-cache.ts';
+import { buildWrittenRows, type WrittenRows } from './written-rows.ts';
+
+export interface StageSettings {
+  readonly mode: MergeMode;
+  readonly codec: ParquetCodec;
+  readonly fileRowsMax: number;
+  readonly fileBytesMax: number;
+}
+
+export interface StageInput {
+  readonly settings: StageSettings;
+  readonly snapshot: Snapshot;
+  readonly keyed: KeyedBatch;
+  readonly resolution: Resolution;
+  readonly truncated: TruncatedRows;
+  readonly commit: MergeCommit;
+  /** Host clock, milliseconds: retention of what is removed or fenced counts from it. */
+  readonly nowMs: number;
+  /** Null in append mode. */
+  readonly index: KeyIndex | null;
+  readonly vectors: VectorCache;
+  readonly baseRows: BaseRows;
+  /** Of an attempt that lost its race: what can be taken over as it is. */
+  readonly earlier: Reusable | null;
+}
+
+/** Objects that do not depend on what the table holds, for the next try after a lost race. */
+export interface Reusable {
+  readonly rows: Uint32Array;
+  readonly fenced: Uint32Array;
+  readonly schema: StructType;
+  readonly files: WrittenFiles;
+  readonly fence: FenceFile;
+}
+
+interface FenceFile {
+  readonly keys: readonly string[];
+  readonly bytes: number;
+}
+
+export interface Staged {
+  readonly actions: CommitActions;
+  readonly operation: Operation;
+  readonly change: Omit<IndexChange, 'version'>;
+  readonly counts: RowCounts;
+  readonly bytesWritten: number;
+  readonly filesAdded: number;
+  readonly filesRemoved: number;
+  readonly vectorsWritten: number;
+  readonly reusable: Reusable | null;
+}
+
+export async function stageMerge(input: StageInput): Promise<Staged> {
+  const { snapshot, keyed, settings } = input;
+  const extra =
+    settings.mode === 'merge' ? [] : settings.mode === 'append' ? [DELETED_FIELD, ABSENT_FIELD] : [DELETED_FIELD];
+  const wanted = extra.filter((field) => !keyed.schema.fields.some((other) => other.name === field.name));
+  const batchSchema: StructType = { type: 'struct', fields: [...keyed.schema.fields, ...wanted] };
+  const found = mergeSchemas(snapshot.schema, batchSchema, snapshot.store.uri);
+  const evolution = evolveTable(snapshot, found);
+  // The mode's own columns are built here, not taken from the batch.
+  const batchIndex = found.batchIndex.map((at) => (at < keyed.columns.length ? at : -1));
+  const merged: MergedSchema = { schema: evolution.schema, added: found.added, batchIndex };
+  return settings.mode === 'append' ? stageAppend(input, merged, evolution) : stageUpsert(input, merged, evolution);
+}
+
+function fileSettings(input: StageInput, evolution: Evolution): FileSettings {
+  const { settings, snapshot, index } = input;
+  return {
+    store: snapshot.store,
+    metadata: evolution.metadata ?? snapshot.metadata,
+    schema: evolution.schema,
+    codec: settings.codec,
+    fileRowsMax: settings.fileRowsMax,
+    fileBytesMax: settings.fileBytesMax,
+    reserveOrdinal: index === null ? null : () => index.reserveOrdinal(),
+    nowMs: input.nowMs,
+    dataChange: true,
+  };
+}
+
+async function stageAppend(input: StageInput, merged: MergedSchema, evolution: Evolution): Promise<Staged> {
+  const { keyed } = input;
+  const batch = appendedRows(keyed, merged);
+  const rows = { batch, hashes: keyed.hashes, positions: keyed.positions, softDeleted: null };
+  const files = await writeDataFiles(fileSettings(input, evolution), rows);
+  const nothing: DeletedRows = { adds: [], removes: [], vectorsWritten: 0, bytes: 0, copied: [] };
+  return toStaged(input, evolution, { files: [files], deleted: nothing, fence: NO_FENCE, cdcs: [], cdcBytes: 0 });
+}
+
+const NO_FENCE: FenceFile = { keys: [], bytes: 0 };
+
+async function stageUpsert(input: StageInput, merged: MergedSchema, evolution: Evolution): Promise<Staged> {
+  const { settings, snapshot, keyed, resolution, truncated, earlier } = input;
+  const mode = settings.mode === 'append' ? 'merge' : settings.mode;
+  const plan = planRows(mode, resolution);
+  const { truncate } = keyed.source;
+  const feed = tableProperty(snapshot, 'delta.enableChangeDataFeed') === 'true' && truncate === null;
+  const written = await buildWrittenRows({
+    ...input,
+    merged,
+    plan: plan.write,
+    imagesOf: feed ? plan.replaced : new Uint32Array(0),
+  });
+  const target = fileSettings(input, evolution);
+  const replaced = replacedRows(input, plan);
+  const taken = earlier !== null && mayReuse(earlier, plan, evolution.schema, written) ? earlier : null;
+  const newRows = { batch: written.batch, ...rowsIdentity(keyed, plan) };
+  const [files, softened, deleted, fence, changes] = await Promise.all([
+    taken?.files ?? writeDataFiles(target, newRows),
+    mode === 'soft-delete' && truncate !== null
+      ? softTruncate(snapshot, target, keyed.source.keyColumns, truncated.rows, replaced, truncate)
+      : [],
+    deleteRows(input, target, replaced),
+    taken?.fence ?? fenceFile(input, plan),
+    feed ? writeChangeFiles(target, changeParts(plan, written)) : { cdcs: [], bytes: 0 },
+  ]);
+  const staged = toStaged(input, evolution, {
+    files: [files, ...softened],
+    deleted,
+    fence,
+    cdcs: changes.cdcs,
+    cdcBytes: changes.bytes,
+    fenceEntries: fenceEntries(keyed, plan.fenced, input.nowMs),
+  });
+  const reusable = { rows: plan.write.rows, fenced: plan.fenced, schema: evolution.schema, files, fence };
+  return { ...staged, reusable: written.usedBase ? null : reusable };
+}
+
+function mayReuse(earlier: Reusable, plan: RowPlan, schema: StructType, written: WrittenRows): boolean {
+  const same = (a: Uint32Array, b: Uint32Array): boolean =>
+    a.length === b.length && a.every((value, i) => value === b[i]);
+  return (
+    !written.usedBase &&
+    plan.write.softDeleted === null &&
+    earlier.schema === schema &&
+    same(earlier.rows, plan.write.rows) &&
+    same(earlier.fenced, plan.fenced)
+  );
+}
+
+/** Hashes and positions of the rows that are written. */
+function rowsIdentity(
+  keyed: KeyedBatch,
+  plan: RowPlan,
+): { hashes: Uint32Array; positions: Positions; softDeleted: Uint8Array | null } {
+  const { rows, softDeleted } = plan.write;
+  if (rows.length === keyed.source.rowCount) return { hashes: keyed.hashes, positions: keyed.positions, softDeleted };
+  const hashes = new Uint32Array(rows.length * 4);
+  const epoch = new Int32Array(rows.length);
+  const ord = new Int32Array(rows.length);
+  const lsnWords = new Uint32Array(rows.length * 2);
+  for (let i = 0; i < rows.length; i++) {
+    const row = rows[i] ?? 0;
+    for (let word = 0; word < 4; word++) hashes[i * 4 + word] = keyed.hashes[row * 4 + word] ?? 0;
+    epoch[i] = keyed.positions.epoch[row] ?? 0;
+    ord[i] = keyed.positions.ord[row] ?? 0;
+    lsnWords[i * 2] = keyed.positions.lsnWords[row * 2] ?? 0;
+    lsnWords[i * 2 + 1] = keyed.positions.lsnWords[row * 2 + 1] ?? 0;
+  }
+  return { hashes, positions: { epoch, ord, lsnWords }, softDeleted };
+}
+
+/** Stored rows that the batch's rows replace or delete, with any repeated rows of their keys. */
+function replacedRows({ index, resolution }: StageInput, plan: RowPlan): ReadonlyMap<string, RowSet> {
+  const doomed = createDoomedRows();
+  const add = (file: number, row: number): void => {
+    const path = index?.pathOf(file);
+    if (path !== undefined) doomed.add(path, row);
+  };
+  for (const row of plan.replaced) add(resolution.baseFile[row] ?? 0, resolution.baseRow[row] ?? 0);
+  const { extra } = resolution;
+  for (let i = 0; i < extra.length; i += 3) add(extra[i + 1] ?? 0, extra[i + 2] ?? 0);
+  return doomed.byFile();
+}
+
+function deleteRows(
+  input: StageInput,
+  target: FileSettings,
+  replaced: ReadonlyMap<string, RowSet>,
+): Promise<DeletedRows> {
+  const { snapshot, vectors, truncated, nowMs, keyed } = input;
+  const doomed = createDoomedRows();
+  for (const [path, rows] of replaced) doomed.addAll(path, rows);
+  for (const [path, rows] of truncated.rows) doomed.addAll(path, rows);
+  const all = truncated.rows.size === 0 ? replaced : doomed.byFile();
+  const place = { snapshot, vectors, nowMs };
+  if (tableProperty(snapshot, 'delta.enableDeletionVectors') === 'true') return deleteByVector(place, all);
+  return deleteByCopy(place, all, target, keyed.source.keyColumns);
+}
+
+async function fenceFile(input: StageInput, plan: RowPlan): Promise<FenceFile> {
+  const { keyed, snapshot, nowMs } = input;
+  const { truncate } = keyed.source;
+  if (plan.fenced.length === 0 && truncate === null) return NO_FENCE;
+  const { key, bytes } = await writeFences(
+    snapshot.store,
+    { fields: keyed.keyFields },
+    { keys: keyed.keys, rows: plan.fenced, positions: keyed.positions, truncate },
+    nowMs,
+  );
+  return { keys: [key], bytes };
+}
+
+function fenceEntries(keyed: KeyedBatch, fenced: Uint32Array, nowMs: number): Uint32Array {
+  const entries = new Uint32Array(fenced.length * ENTRY_WORDS);
+  const source = { hashes: keyed.hashes, positions: keyed.positions, softDeleted: null };
+  const second = Math.floor(nowMs / 1000);
+  fenced.forEach((row, i) => writeEntry(entries, i * ENTRY_WORDS, source, row, FENCE, second));
+  return entries;
+}
+
+function changeParts(plan: RowPlan, written: WrittenRows): readonly ChangePart[] {
+  const { base, baseAt, batch } = written;
+  if (base === null) return [];
+  const before = new Set(plan.replaced);
+  const writtenRows = new Set(plan.write.rows);
+  const pick = (rows: readonly number[]): Uint32Array => Uint32Array.from(rows);
+  const updated = [...plan.replaced].filter((row) => writtenRows.has(row));
+  const deleted = [...plan.replaced].filter((row) => !writtenRows.has(row));
+  const at = (row: number): number => baseAt[row] ?? 0;
+  const places = [...plan.write.rows.keys()];
+  const isUpdate = (place: number): boolean => before.has(plan.write.rows[place] ?? 0);
+  return [
+    { type: 'update_preimage', rows: pickRows(base, pick(updated.map(at))) },
+    { type: 'update_postimage', rows: pickRows(batch, pick(places.filter(isUpdate))) },
+    { type: 'delete', rows: pickRows(base, pick(deleted.map(at))) },
+    { type: 'insert', rows: pickRows(batch, pick(places.filter((place) => !isUpdate(place)))) },
+  ];
+}
+
+interface Pieces {
+  readonly files: readonly WrittenFiles[];
+  readonly deleted: DeletedRows;
+  readonly fence: FenceFile;
+  readonly cdcs: CommitActions['cdcs'];
+  readonly cdcBytes: number;
+  readonly fenceEntries?: Uint32Array;
+}
+
+function toStaged(input: StageInput, evolution: Evolution, pieces: Pieces): Staged {
+  const { keyed, commit, truncated, resolution } = input;
+  const { files, deleted, fence, cdcs } = pieces;
+  const counts = countOutcomes(resolution.outcomes, truncated.count);
+  const written = [...files, ...deleted.copied];
+  const dataAdds = files.flatMap((file) => file.adds);
+  const adds = [...dataAdds, ...deleted.adds];
+  const kept = new Set(deleted.adds.map((add) => add.path));
+  const removed = deleted.removes.filter((remove) => !kept.has(remove.path)).map((remove) => remove.path);
+  const filesAdded = dataAdds.length + (deleted.copied.length === 0 ? 0 : deleted.adds.length);
+  const operation = mergeOperation(input.settings.mode, commit, {
+    counts,
+    sourceRows: keyed.source.rowCount,
+    filesAdded,
+    filesRemoved: removed.length,
+    vectorsWritten: deleted.vectorsWritten,
+    changeFiles: cdcs.length,
+    fences: fence.keys,
+    fenceMember: FENCE_MEMBER,
+  });
+  return {
+    actions: {
+      ...NO_ACTIONS,
+      metadata: evolution.metadata,
+      protocol: evolution.protocol,
+      txns: commit.txns.map(({ appId, version }) => ({ appId, version, lastUpdated: BigInt(input.nowMs) })),
+      removes: deleted.removes,
+      adds,
+      cdcs,
+    },
+    operation,
+    change: {
+      entries: joinEntries([...written.map((one) => one.entries), pieces.fenceEntries ?? NO_FILES.entries]),
+      added: written.flatMap((one) => one.files.map(({ ordinal, path }) => ({ ordinal, path }))),
+      removed,
+      truncate: keyed.source.truncate,
+    },
+    counts,
+    bytesWritten: files.reduce((sum, one) => sum + one.bytes, deleted.bytes + fence.bytes + pieces.cdcBytes),
+    filesAdded,
+    filesRemoved: removed.length,
+    vectorsWritten: deleted.vectorsWritten,
+    reusable: null,
+  };
+}
+
+function joinEntries(parts: readonly Uint32Array[]): Uint32Array {
+  const all = new Uint32Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return sortEntries(all);
+}
