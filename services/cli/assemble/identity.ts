@@ -1,0 +1,73 @@
+/**
+ * `_sluice/pipeline.json`: which pipeline keeps this lake. A lake follows one database through one slot; a changed name or
+ * database would orphan the slot (it holds WAL for ever) and mix two histories in one table, so it is refused by name.
+ */
+import { StoreError, type ObjectStore } from '../../../lakehouse/store/store.ts';
+import type { SourceSession } from '../../reader/source.ts';
+import { ExitCode, SluiceError } from '../../runtime/errors.ts';
+
+export const IDENTITY_KEY = '_sluice/pipeline.json';
+const FORMAT = 1;
+
+export interface PipelineIdentity {
+  readonly formatVersion: number;
+  readonly name: string;
+  /** Of the server, as pg_control_system() says; decimal text. */
+  readonly systemIdentifier: string;
+  readonly database: string;
+  readonly slot: string;
+  readonly epoch: number;
+}
+
+export async function identityOf(session: SourceSession, name: string, slot: string): Promise<PipelineIdentity> {
+  const [row] = await session.query(
+    `select system_identifier::text as system, current_database() as database from pg_control_system()`,
+  );
+  return {
+    formatVersion: FORMAT,
+    name,
+    systemIdentifier: row?.['system'] ?? '',
+    database: row?.['database'] ?? '',
+    slot,
+    epoch: 1,
+  };
+}
+
+export async function readIdentity(lake: ObjectStore): Promise<PipelineIdentity | null> {
+  let text: string;
+  try {
+    text = Buffer.from(await lake.get(IDENTITY_KEY)).toString('utf8');
+  } catch (error) {
+    if (error instanceof StoreError && error.code === 'STORE_NOT_FOUND') return null;
+    throw error;
+  }
+  const identity = JSON.parse(text) as PipelineIdentity;
+  if (identity.formatVersion > FORMAT) {
+    throw new SluiceError(
+      'FORMAT_NEWER',
+      `${IDENTITY_KEY} in the lake has format ${identity.formatVersion}; this sluice reads ${FORMAT}`,
+      {
+        exit: ExitCode.namedState,
+        remedy: 'a newer sluice wrote this lake: upgrade this one',
+      },
+    );
+  }
+  return identity;
+}
+
+/** Records the identity on first use, and holds every later start to it. A changed system identifier is the reader's to judge. */
+export async function claimLake(lake: ObjectStore, mine: PipelineIdentity): Promise<void> {
+  const standing = await readIdentity(lake);
+  if (standing === null) {
+    const body = Buffer.from(`${JSON.stringify(mine, null, 2)}\n`);
+    if ((await lake.putIfAbsent(IDENTITY_KEY, body)) === 'created') return;
+    return claimLake(lake, mine);
+  }
+  const differing = (['name', 'database', 'slot'] as const).filter((key) => standing[key] !== mine[key]);
+  if (differing.length === 0) return;
+  const shown = differing.map((key) => `${key} '${standing[key]}' -> '${mine[key]}'`).join(', ');
+  throw new SluiceError('PIPELINE_CHANGED', `this lake is kept by pipeline '${standing.name}': ${shown}`, {
+    exit: ExitCode.usage,
+    remedy: `slot '${standing.slot}' of database '${standing.database}' would be orphaned; use another lake.uri, or \`sluice teardown\` the old pipeline first`,
+  });
+}

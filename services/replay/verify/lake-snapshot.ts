@@ -1,0 +1,117 @@
+/** The lake's side of verify: sums, images and rows of one table version, in canonical text. Memory holds one row group. */
+import { lakeColumnName } from '../../../contracts/engine/lake-name.ts';
+import { scan } from '../../../lakehouse/read/scan.ts';
+import type { ColumnBatch } from '../../../lakehouse/table/column.ts';
+import type { DeltaType } from '../../../lakehouse/table/schema.ts';
+import type { Snapshot } from '../../../lakehouse/table/snapshot.ts';
+import type { ColumnShape, TableShape } from '../../log/event.ts';
+import { bucketOf, rowHash, type BucketSums } from './buckets.ts';
+import { cellText, frame } from './canonical-lake.ts';
+import type { Images, LakeSnapshot } from './verify.ts';
+
+export interface Comparable {
+  /** The shape cut down to the columns that both sides have as they are. */
+  readonly shape: TableShape;
+  /** Columns that the lake holds as PostgreSQL's text. */
+  readonly asText: ReadonlySet<string>;
+  /** Columns of the source that are not compared, with the reason. */
+  readonly left: readonly { readonly column: string; readonly reason: string }[];
+}
+
+/** `changed`: columns that a privacy rule alters on the way. */
+export function comparableColumns(shape: TableShape, snapshot: Snapshot, changed: ReadonlySet<string>): Comparable {
+  const types = typesByName(snapshot);
+  const left: { column: string; reason: string }[] = [];
+  const columns: ColumnShape[] = [];
+  const asText = new Set<string>();
+  for (const column of shape.columns) {
+    const type = types.get(lakeColumnName(column.name).toLowerCase());
+    if (type === undefined) left.push({ column: column.name, reason: 'not in the lake' });
+    else if (changed.has(column.name)) left.push({ column: column.name, reason: 'altered by its piiAction' });
+    else {
+      columns.push(column);
+      if (type === 'string') asText.add(column.name);
+    }
+  }
+  return { shape: { ...shape, columns }, asText, left };
+}
+
+export function lakeSnapshot(snapshot: Snapshot, shape: TableShape): LakeSnapshot {
+  const names = new Map(snapshot.schema.fields.map((field) => [field.name.toLowerCase(), field.name]));
+  const types = typesByName(snapshot);
+  const lakeNames = shape.columns.map((column) => {
+    const folded = lakeColumnName(column.name).toLowerCase();
+    return names.get(folded) ?? folded;
+  });
+  const soft = names.get('_sluice_deleted');
+  const keyIndexes = shape.columns
+    .map((column, index) => ({ index, position: column.keyPosition }))
+    .filter(({ position }) => position > 0)
+    .toSorted((a, b) => a.position - b.position)
+    .map(({ index }) => index);
+
+  /** Calls `visit` with the canonical key and a function that makes the row's text. */
+  async function eachRow(visit: (key: string, text: () => string) => void): Promise<void> {
+    const columns = soft === undefined ? lakeNames : [...lakeNames, soft];
+    for await (const batch of scan(snapshot, { columns })) {
+      const read = cellReaders(batch, types);
+      const deleted = soft === undefined ? null : (read[lakeNames.length] ?? null);
+      for (let row = 0; row < batch.rowCount; row += 1) {
+        if (deleted?.(row) === 't') continue;
+        let key = '';
+        for (const index of keyIndexes) key += frame(read[index]?.(row) ?? null);
+        visit(key, () => {
+          let text = '';
+          for (let i = 0; i < lakeNames.length; i += 1) text += frame(read[i]?.(row) ?? null);
+          return text;
+        });
+      }
+    }
+  }
+
+  async function pick(wanted: (key: string) => boolean): Promise<Images> {
+    const images: Images = new Map();
+    await eachRow((key, text) => {
+      if (!wanted(key)) return;
+      // Two rows of one key would hide behind each other in a map.
+      const other = images.get(key);
+      images.set(key, { text: other === undefined ? text() : `${other.text} and again ${text()}` });
+    });
+    return images;
+  }
+
+  return {
+    version: snapshot.version,
+    async sums(buckets) {
+      const byBucket = new Map<number, { rows: number; sum: bigint }>();
+      let rows = 0;
+      await eachRow((key, text) => {
+        const bucket = bucketOf(key, buckets);
+        const sum = rowHash(text());
+        const old = byBucket.get(bucket);
+        if (old === undefined) byBucket.set(bucket, { rows: 1, sum });
+        else {
+          old.rows += 1;
+          old.sum += sum;
+        }
+        rows += 1;
+      });
+      return { rows, byBucket } satisfies BucketSums;
+    },
+    images: (buckets, wanted) => pick((key) => wanted.has(bucketOf(key, buckets))),
+    rows(keys) {
+      const wanted = new Set(keys);
+      return pick((key) => wanted.has(key));
+    },
+  };
+}
+
+function cellReaders(batch: ColumnBatch, types: ReadonlyMap<string, DeltaType>): ((row: number) => string | null)[] {
+  return batch.columns.map((column, index) =>
+    cellText(column, types.get((batch.names[index] ?? '').toLowerCase()) ?? 'string'),
+  );
+}
+
+function typesByName(snapshot: Snapshot): Map<string, DeltaType> {
+  return new Map(snapshot.schema.fields.map((field) => [field.name.toLowerCase(), field.type]));
+}
