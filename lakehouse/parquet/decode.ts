@@ -41,19 +41,40 @@ export async function decodeParquet(
   return decodeGroups(file, schema, options.columnMapping ?? 'none', groups, rows?.length ?? file.rowCount);
 }
 
-/** Row group by row group, so that a file of any size passes through bounded memory. */
+/**
+ * Row group by row group, so that a file of any size passes through bounded memory.
+ * @param options.without physical positions to leave out, ascending: rows that a deletion vector hides
+ */
 export async function* decodeRowGroups(
   source: ByteSource | ParquetFile,
   schema: StructType,
-  options: Pick<DecodeOptions, 'columnMapping'> = {},
+  options: { readonly columnMapping?: ColumnMappingMode; readonly without?: ArrayLike<number> } = {},
 ): AsyncGenerator<{ readonly rowStart: number; readonly batch: ColumnBatch }> {
   const file = 'rowGroups' in source ? source : await openParquet(source);
+  const mode = options.columnMapping ?? 'none';
+  const without = options.without ?? [];
+  let next = 0;
   for (const group of file.rowGroups) {
-    if (group.rowCount === 0) continue;
-    const mode = options.columnMapping ?? 'none';
-    const batch = await decodeGroups(file, schema, mode, [{ group, wanted: null }], group.rowCount);
+    const from = next;
+    while (next < without.length && (without[next] ?? 0) < group.rowStart + group.rowCount) next++;
+    const rowCount = group.rowCount - (next - from);
+    if (rowCount <= 0) continue;
+    const wanted = next === from ? null : othersIn(group, without, from);
+    const batch = await decodeGroups(file, schema, mode, [{ group, wanted }], rowCount);
     yield { rowStart: group.rowStart, batch };
   }
+}
+
+/** Rows of a group that are not among `without[from..]`, relative to it. */
+function othersIn(group: RowGroup, without: ArrayLike<number>, from: number): Int32Array {
+  const out = new Int32Array(group.rowCount);
+  let next = from;
+  let n = 0;
+  for (let row = 0; row < group.rowCount; row++) {
+    if ((without[next] ?? -1) === group.rowStart + row) next++;
+    else out[n++] = row;
+  }
+  return out.subarray(0, n);
 }
 
 async function decodeGroups(
