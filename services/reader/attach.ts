@@ -30,6 +30,8 @@ export interface Attachment {
   readonly slotConfirmed: Lsn;
   /** Every table is to be read again: a new epoch, or a gap that the user chose to close so. */
   readonly resnapshot: boolean;
+  /** Tables added to the publication just now: their snapshot waits until every transaction below this xid has ended. */
+  readonly barrierXid: string | null;
 }
 
 /** Broken continuity of the whole source: nothing is read, the state has a name. */
@@ -89,6 +91,7 @@ export async function attach(
 interface Prepared {
   readonly publication: Publication;
   readonly selected: SelectedTables;
+  readonly barrierXid: string | null;
 }
 
 /** Publication first, then the slot: the other order fails on every read. A slot is only made where there was never one. */
@@ -105,11 +108,13 @@ async function prepare(session: SourceSession, options: ReaderOptions): Promise<
     });
   }
   const partitioned = selected.taken.some((table) => table.relkind === 'p');
-  const { publication } = await ensurePublication(session, options.publication, selected.taken, partitioned);
+  const { publication, added } = await ensurePublication(session, options.publication, selected.taken, partitioned);
+  const [row] = added.length === 0 ? [] : await session.query('SELECT pg_snapshot_xmax(pg_current_snapshot()) AS x');
+  const barrierXid = row?.['x'] ?? null;
   const slot = await findSlot(session, options.slot);
   if (slot !== null) {
     requireOwnSlot(slot, options.source.connection.database);
-    return { publication, selected };
+    return { publication, selected, barrierXid };
   }
   const saved = await loadReaderState(options.log.reader, options.name);
   if (saved.position === null) await createOnce(session, options.slot);
@@ -122,7 +127,7 @@ async function prepare(session: SourceSession, options: ReaderOptions): Promise<
       gap,
     });
   }
-  return { publication, selected };
+  return { publication, selected, barrierXid };
 }
 
 async function createOnce(session: SourceSession, slot: string): Promise<void> {

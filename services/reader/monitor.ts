@@ -1,0 +1,204 @@
+/**
+ * The heartbeat: what the server says of the slot, the WAL and the tables, every few seconds on a connection of its own.
+ * It confirms nothing; it compares (continuity.ts), measures (slot-insurance.ts), forgets transactions that became visible,
+ * and lets an idle database's slot move.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseLsn, type Lsn } from '../log/position.ts';
+import { ContinuityError } from './attach.ts';
+import { listTables, matchesGlobs, type SourceTable } from './catalog.ts';
+import { sourceBreak, tableBreak, type TableNow } from './continuity.ts';
+import { MESSAGE_PREFIX } from './message-pump.ts';
+import { findPublication, requireComplete, type Publication } from './publication.ts';
+import { ReaderError } from './reader-error.ts';
+import type { ReaderLimits, ReaderOptions } from './reader-options.ts';
+import type { ReaderRun } from './reader-run.ts';
+import { keyOf } from './shapes.ts';
+import { findSlot } from './slot.ts';
+import { slotInsurance, type SlotInsurance, type SlotSample } from './slot-insurance.ts';
+import type { SourceSession } from './source.ts';
+import { tableKey } from './table-key.ts';
+import { takesEvents, type TableRoute } from './table-route.ts';
+import { leaves, publishedTable } from './table-selection.ts';
+import { parseSnapshot } from './visibility.ts';
+
+export interface MonitorFigures {
+  sourceLsn: Lsn;
+  sourceTimeMicros: bigint;
+  insurance: SlotInsurance | null;
+}
+
+const PRUNE_MS = 500;
+
+export interface Monitor {
+  run(): Promise<void>;
+  stop(): void;
+  readonly figures: MonitorFigures;
+}
+
+export function createMonitor(run: ReaderRun, options: ReaderOptions, limits: ReaderLimits): Monitor {
+  const figures: MonitorFigures = { sourceLsn: run.attachment.position.lsn, sourceTimeMicros: 0n, insurance: null };
+  const seen = new Map<TableRoute, TableNow>();
+  let stopped = false;
+  let sample: SlotSample | null = null;
+  let receivedBefore: Lsn | null = null;
+  const abort = new AbortController();
+
+  const heartbeat = async (session: SourceSession): Promise<void> => {
+    const now = await sampleSlot(session, run, options);
+    figures.sourceLsn = now.sample.walLsn as Lsn;
+    figures.sourceTimeMicros = now.sourceTimeMicros;
+    figures.insurance = slotInsurance(sample, now.sample);
+    sample = now.sample;
+    await compareTables(session, run, options, seen);
+    // No row, no keepalive that moved us since the last heartbeat, and WAL was written: a message of ours moves the slot.
+    const { received } = run.pump;
+    if (receivedBefore === received && !run.pump.transactionOpen && now.sample.walLsn > received) {
+      await session.query(`SELECT pg_logical_emit_message(true, '${MESSAGE_PREFIX}', 'heartbeat')`);
+    }
+    receivedBefore = received;
+  };
+
+  return {
+    figures,
+    stop() {
+      stopped = true;
+      abort.abort();
+    },
+    async run() {
+      const session = await options.source.session('heartbeat');
+      try {
+        await session.query('SET synchronous_commit = local');
+        let next = 0;
+        while (!stopped) {
+          const at = options.clock();
+          if (at >= next) {
+            next = at + limits.heartbeatMs;
+            await heartbeat(session);
+          }
+          if (run.unseen.xids.size > 0) {
+            const [row] = await session.query('SELECT pg_current_snapshot() AS s');
+            const snapshot = parseSnapshot(row?.['s'] ?? '');
+            run.unseen.prune(snapshot);
+            run.snapshots.seen(snapshot);
+          }
+          if (options.committedLsn !== null) await run.confirm();
+          await sleep(Math.min(PRUNE_MS, limits.heartbeatMs), undefined, { signal: abort.signal }).catch(
+            () => undefined,
+          );
+        }
+      } finally {
+        await session.close();
+      }
+    },
+  };
+}
+
+async function sampleSlot(
+  session: SourceSession,
+  run: ReaderRun,
+  options: ReaderOptions,
+): Promise<{ readonly sample: SlotSample; readonly sourceTimeMicros: bigint }> {
+  const slot = await findSlot(session, options.slot);
+  const [row] = await session.query(`
+SELECT pg_current_wal_lsn() AS lsn, (extract(epoch FROM clock_timestamp()) * 1000000)::int8 AS micros,
+  (SELECT json_build_object('pid', pid, 'seconds', extract(epoch FROM clock_timestamp() - xact_start)::int8, 'application', application_name)
+   FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND xact_start IS NOT NULL ORDER BY xact_start LIMIT 1) AS oldest`);
+  const walLsn = parseLsn(row?.['lsn'] ?? '0/0');
+  const broken = sourceBreak(run.appender.position, { ...run.attachment.identity, slot, walLsn });
+  // The slot is ours and in use: only an invalidation, or the loss of the whole server, can show here.
+  if (broken !== null && broken.state !== 'SLOT_MOVED') throw new ContinuityError(broken);
+  const oldest = row?.['oldest'];
+  return {
+    sourceTimeMicros: BigInt(row?.['micros'] ?? '0'),
+    sample: {
+      atMs: options.clock(),
+      walLsn,
+      restartLsn: slot?.restartLsn ?? walLsn,
+      safeWalBytes: slot?.safeWalBytes ?? null,
+      walStatus: slot?.walStatus ?? 'lost',
+      oldestTransaction: oldest == null ? null : (JSON.parse(oldest) as SlotSample['oldestTransaction']),
+    },
+  };
+}
+
+async function compareTables(
+  session: SourceSession,
+  run: ReaderRun,
+  options: ReaderOptions,
+  seen: Map<TableRoute, TableNow>,
+): Promise<void> {
+  const tables = await listTables(session);
+  const publication = await findPublication(session, options.publication);
+  if (publication === null) {
+    throw new ContinuityError({
+      state: 'PUBLICATION_CHANGED',
+      detail: `publication "${options.publication}" does not exist any more`,
+      gap: null,
+    });
+  }
+  requireComplete(
+    publication,
+    tables.some((table) => table.relkind === 'p' && run.registry.find(table.schema, table.table) !== null),
+  );
+  for (const route of run.registry.routes()) {
+    if (!takesEvents(route.state)) continue;
+    const table = tables.find((each) => each.schema === route.schema && each.table === route.table) ?? null;
+    const now = table === null ? null : tableNow(table, publication);
+    const shape = route.encoder?.shape ?? run.history.latest(route.schema, route.table);
+    const known = { state: route.state, key: shape === null ? null : keyOf(shape), now: seen.get(route) ?? null };
+    const broken = tableBreak(known, now);
+    if (broken !== null && broken.state !== 'PARTITIONS_CHANGED') {
+      run.registry.stop(route, {
+        state: broken.state,
+        detail: broken.detail,
+        remedy: `sluice repair ${route.schema}.${route.table}`,
+      });
+      continue;
+    }
+    const lastLeaves = route.state.partitions;
+    if (table !== null && route.state.phase === 'streaming' && leaves(table).join('\0') !== lastLeaves.join('\0')) {
+      // ATTACH, DETACH and DROP of a partition send no row events: the table is read again, the rest goes on.
+      const detail = `partitions of ${route.schema}.${route.table} were [${lastLeaves.join(', ')}] and are now [${leaves(table).join(', ')}]`;
+      const removed = lastLeaves.some((leaf) => !leaves(table).includes(leaf));
+      options.logger.warn({ table: `${route.schema}.${route.table}`, state: 'PARTITIONS_CHANGED' }, detail);
+      if (removed)
+        run.registry.stop(route, {
+          state: 'PARTITIONS_CHANGED',
+          detail,
+          remedy: `sluice repair ${route.schema}.${route.table}`,
+        });
+      else run.registry.resnapshot(route);
+    }
+    if (now !== null) seen.set(route, now);
+  }
+  for (const table of tables) {
+    const known = run.registry.find(table.schema, table.table);
+    if (
+      (known === null || known.state.phase === 'removed') &&
+      options.newTables !== 'ignore' &&
+      matchesGlobs(options.tables, table.schema, table.table)
+    ) {
+      await run.registry.adopt(table.schema, table.table);
+    }
+  }
+}
+
+function tableNow(table: SourceTable, publication: Publication): TableNow {
+  const published = publishedTable(publication, table.schema, table.table);
+  let key: readonly string[] = [];
+  try {
+    key = tableKey(table);
+  } catch (error) {
+    if (!(error instanceof ReaderError)) throw error;
+  }
+  return {
+    oid: table.oid,
+    key,
+    heaps: table.heaps,
+    partitioned: table.relkind === 'p',
+    published: published !== null,
+    rowFilter: published?.rowFilter ?? null,
+    columnList: published?.columns ?? null,
+  };
+}

@@ -1,0 +1,181 @@
+/**
+ * PostgreSQL → log. Own the slot, fence older writers, read the state, stream; meanwhile snapshot what is not complete, and
+ * compare on every heartbeat. When the source or the log is lost, all of it begins anew from what the log has; when
+ * continuity is broken, it stops by name.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { LogError } from '../log/log.ts';
+import { ContinuityError } from './attach.ts';
+import { createMonitor, type Monitor } from './monitor.ts';
+import { ReaderError } from './reader-error.ts';
+import {
+  DEFAULT_LIMITS,
+  type ReaderHandle,
+  type ReaderOptions,
+  type ReaderPhase,
+  type ReaderStatus,
+} from './reader-options.ts';
+import { openRun, type ReaderRun } from './reader-run.ts';
+import { keyOf } from './shapes.ts';
+import { quoteIdent, quoteLiteral } from './sql-text.ts';
+import { readerStatus } from './reader-status.ts';
+import type { TableRoute } from './table-route.ts';
+
+export interface ReaderShared {
+  phase: ReaderPhase;
+  stopped: ReaderStatus['stopped'];
+  run: ReaderRun | null;
+  monitor: Monitor | null;
+  lastError: string | null;
+  /** Tables refused at the last attach. */
+  serverVersion: number;
+}
+
+/**
+ * Resolves when the reader streams, or waits as a standby. Rejects when the first attempt fails: nothing was started then.
+ * @throws ReaderError, ContinuityError, LogError
+ */
+export async function startReader(options: ReaderOptions): Promise<ReaderHandle> {
+  const limits = { ...DEFAULT_LIMITS, ...options.limits };
+  const shared: ReaderShared = {
+    phase: 'connecting',
+    stopped: null,
+    run: null,
+    monitor: null,
+    lastError: null,
+    serverVersion: 0,
+  };
+  const stopping = new AbortController();
+  let up: () => void = () => undefined;
+  const firstUp = new Promise<void>((resolve) => {
+    up = resolve;
+  });
+
+  const waiting = async (standby: boolean): Promise<boolean> => {
+    if (standby && shared.phase !== 'standby') {
+      shared.phase = 'standby';
+      options.logger.info({ slot: options.slot }, 'another reader owns the slot: waiting as its standby');
+      up();
+    }
+    await pause(limits.standbyPollMs, stopping.signal);
+    return !stopping.signal.aborted;
+  };
+
+  const runOnce = async (): Promise<void> => {
+    const run = await openRun(options, limits, waiting);
+    if (run === null) return;
+    shared.run = run;
+    shared.serverVersion = run.attachment.serverVersion;
+    const monitor = createMonitor(run, options, limits);
+    shared.monitor = monitor;
+    shared.phase = 'streaming';
+    up();
+    const onStop = (): void => run.pump.stop();
+    stopping.signal.addEventListener('abort', onStop, { once: true });
+    const watching = monitor.run();
+    try {
+      if (!stopping.signal.aborted) await Promise.race([run.pump.run(), run.attachment.stream.ended, watching]);
+    } finally {
+      stopping.signal.removeEventListener('abort', onStop);
+      monitor.stop();
+      await run.close();
+      await watching.catch(() => undefined);
+    }
+  };
+
+  const loop = async (): Promise<void> => {
+    let backoffMs = 250;
+    while (!stopping.signal.aborted) {
+      const startedMs = options.clock();
+      try {
+        await runOnce();
+      } catch (error) {
+        if (stopping.signal.aborted) break;
+        if (shared.run === null && shared.phase === 'connecting') throw error;
+        if (!mayRetry(error)) {
+          stopByName(shared, error);
+          throw error;
+        }
+        shared.phase = 'reconnecting';
+        shared.lastError = error instanceof Error ? error.message : String(error);
+        options.logger.warn({ err: error, retryMs: backoffMs }, 'the reader begins anew');
+        if (options.clock() - startedMs > 60_000) backoffMs = 250;
+        await pause(backoffMs, stopping.signal);
+        backoffMs = Math.min(backoffMs * 2, limits.reconnectMsMax);
+      }
+    }
+    shared.phase = 'ended';
+  };
+
+  const done = loop();
+  done.catch(() => undefined);
+  await Promise.race([firstUp, done]);
+  const running = (): ReaderRun => {
+    if (shared.run !== null && shared.phase === 'streaming') return shared.run;
+    throw new ReaderError('SOURCE_LOST', `the reader is not streaming (${shared.phase})`);
+  };
+  return {
+    done,
+    status: () => readerStatus(shared, options),
+    async stop() {
+      stopping.abort();
+      shared.run?.pump.stop();
+      await done.catch(() => undefined);
+    },
+    async resnapshot(schema, table) {
+      const run = running();
+      run.registry.resnapshot(routeOf(run, schema, table));
+      return Promise.resolve();
+    },
+    fetchRows: async (schema, table, condition) => {
+      const run = running();
+      return run.snapshots.fetch(routeOf(run, schema, table), condition);
+    },
+    fetchKeys: async (schema, table, keys) => {
+      const run = running();
+      const route = routeOf(run, schema, table);
+      return keys.length === 0 ? 0 : run.snapshots.fetch(route, keyCondition(run, route, keys));
+    },
+  };
+}
+
+function routeOf(run: ReaderRun, schema: string, table: string): TableRoute {
+  const route = run.registry.find(schema, table);
+  if (route !== null) return route;
+  throw new ReaderError('TABLE_NOT_FOUND', `the reader does not follow a table ${schema}.${table}`);
+}
+
+function keyCondition(run: ReaderRun, route: TableRoute, keys: readonly (readonly string[])[]): string {
+  const shape = route.encoder?.shape ?? run.history.latest(route.schema, route.table);
+  if (shape === null)
+    throw new ReaderError('TABLE_NOT_FOUND', `nothing is known of ${route.schema}.${route.table} yet`);
+  const names = keyOf(shape);
+  const types = names.map((name) => shape.columns.find((column) => column.name === name)?.pgType ?? 'text');
+  const rows = keys.map(
+    (key) => `(${key.map((value, i) => `${quoteLiteral(value)}::${types[i] ?? 'text'}`).join(', ')})`,
+  );
+  return `(${names.map(quoteIdent).join(', ')}) IN (${rows.join(', ')})`;
+}
+
+/** Connection and log troubles pass; a broken continuity, a refusal or a protocol error does not. */
+function mayRetry(error: unknown): boolean {
+  if (error instanceof ContinuityError) return false;
+  if (error instanceof ReaderError)
+    return error.retriable || error.code === 'SOURCE_AUTHENTICATION' || error.code === 'SOURCE_TLS';
+  // Fenced: another reader took over while this one was held up; it waits as a standby then.
+  if (error instanceof LogError)
+    return error.retriable || error.code === 'LOG_FENCED' || error.code === 'LOG_DISK_FULL';
+  return false;
+}
+
+function stopByName(shared: ReaderShared, error: unknown): void {
+  shared.phase = 'stopped';
+  const detail = error instanceof Error ? error.message : String(error);
+  if (error instanceof ContinuityError) shared.stopped = { state: error.broken.state, detail, remedy: error.remedy };
+  else if (error instanceof ReaderError) shared.stopped = { state: error.code, detail, remedy: error.remedy };
+  else shared.stopped = { state: error instanceof LogError ? error.code : 'INTERNAL', detail, remedy: '' };
+}
+
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await sleep(ms, undefined, { signal }).catch(() => undefined);
+}

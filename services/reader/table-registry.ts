@@ -1,0 +1,231 @@
+/**
+ * The tables of a run: which RELATION belongs to which, what is written of each, and what stops one of them.
+ */
+import type { ShapeEncoder } from '../log/envelope-encode.ts';
+import type { TableShape } from '../log/event.ts';
+import { dataTopic } from '../log/topics.ts';
+import type { Attachment } from './attach.ts';
+import { findTable, matchesGlobs } from './catalog.ts';
+import type { LogAppender } from './log-appender.ts';
+import type { RelationMessage } from './pgoutput/messages.ts';
+import { addTablesSql } from './publication.ts';
+import { ReaderError } from './reader-error.ts';
+import type { ReaderOptions } from './reader-options.ts';
+import type { TableState } from './reader-state.ts';
+import type { SnapshotRunner } from './snapshot.ts';
+import { restartPlan } from './snapshot-plan.ts';
+import { bareFromRelation, currentKey, describeColumns, keyOf, type ShapeHistory } from './shapes.ts';
+import { createTableRoute, tableName, takesEvents, type TableRoute } from './table-route.ts';
+import { newTableState, refusalOf } from './table-selection.ts';
+import { parseSnapshot } from './visibility.ts';
+
+export interface StopReason {
+  readonly state: string;
+  readonly detail: string;
+  readonly remedy: string;
+}
+
+export interface TableRegistry {
+  /** Creates the topics. */
+  open(): Promise<void>;
+  connect(appender: LogAppender, snapshots: SnapshotRunner): void;
+  beginSnapshots(): void;
+  routes(): readonly TableRoute[];
+  find(schema: string, table: string): TableRoute | null;
+  /** The route for a RELATION: at once if its shape is known, otherwise after a look at the catalog. Null = not ours. */
+  resolve(relation: RelationMessage): TableRoute | null | Promise<TableRoute | null>;
+  snapshotting(): readonly string[];
+  /** The table takes no more events until it is read again; the others go on. */
+  stop(route: TableRoute, reason: StopReason): void;
+  resnapshot(route: TableRoute): void;
+  setPhase(route: TableRoute, phase: TableState['phase']): void;
+  /** Takes a table that appeared later. */
+  adopt(schema: string, table: string): Promise<TableRoute | null>;
+  readonly announced: ReadonlySet<string>;
+  readonly reasons: ReadonlyMap<TableRoute, StopReason>;
+}
+
+export interface RegistryOptions {
+  readonly options: ReaderOptions;
+  readonly attachment: Attachment;
+  readonly history: ShapeHistory;
+  readonly encoderFor: (shape: TableShape) => ShapeEncoder;
+  readonly states: readonly TableState[];
+  /** States that differ from what the log has. */
+  readonly changed: ReadonlySet<TableState>;
+}
+
+const REPAIR = (route: TableRoute): string => `sluice repair ${route.schema}.${route.table}`;
+
+export function createTableRegistry(parts: RegistryOptions): TableRegistry {
+  const { options, attachment, history, encoderFor } = parts;
+  const byName = new Map<string, TableRoute>();
+  const keys = new Map<string, readonly string[] | null>();
+  const announced = new Set<string>();
+  const reasons = new Map<TableRoute, StopReason>();
+  let appender: LogAppender | null = null;
+  let snapshots: SnapshotRunner | null = null;
+
+  const note = (route: TableRoute): void => appender?.noteTable(route.state);
+  const openTopic = async (state: TableState): Promise<TableRoute> => {
+    const topic = dataTopic(options.name, state.schema, state.table);
+    await options.log.admin.ensureTopics({ [topic]: options.topic });
+    const bounds = await options.log.reader.bounds(topic);
+    return createTableRoute(options.name, state, Math.max(1, bounds.size));
+  };
+
+  const stop = (route: TableRoute, reason: StopReason): void => {
+    snapshots?.cancel(route);
+    route.state = { ...route.state, phase: 'stopped', stopped: { state: reason.state, detail: reason.detail } };
+    reasons.set(route, reason);
+    note(route);
+    const table = tableName(route.schema, route.table);
+    options.logger.error(
+      { table, state: reason.state, remedy: reason.remedy },
+      `table ${table} stopped: ${reason.detail}`,
+    );
+  };
+
+  const adopt = async (schema: string, name: string): Promise<TableRoute | null> => {
+    const label = tableName(schema, name);
+    const existing = byName.get(label);
+    if (existing !== undefined && existing.state.phase !== 'removed') return existing;
+    const { session } = attachment;
+    const table = await findTable(session, schema, name);
+    const refusal = table === null ? null : refusalOf(table);
+    if (table === null || refusal !== null) {
+      if (refusal !== null)
+        options.logger.error({ table: label, code: refusal.code, remedy: refusal.remedy }, refusal.message);
+      return null;
+    }
+    if (options.newTables !== 'backfill') {
+      if (options.newTables === 'announce' && !announced.has(label)) {
+        announced.add(label);
+        options.logger.warn({ table: label }, `table ${label} is new and is not followed: sluice add ${label}`);
+      }
+      return null;
+    }
+    // Registered before it is published: its first RELATION must find it.
+    const route = await openTopic(newTableState(table, options.clock(), null));
+    byName.set(label, route);
+    try {
+      await publish(schema, name);
+    } catch (error) {
+      byName.delete(label);
+      announced.add(label);
+      if (!(error instanceof ReaderError)) throw error;
+      options.logger.warn(
+        { table: label, remedy: `as its owner: ${addTablesSql(options.publication, [{ schema, table: name }])};` },
+        `table ${label} is new and cannot be published: ${error.message}`,
+      );
+      return null;
+    }
+    const [row] = await session.query('SELECT pg_current_snapshot() AS s');
+    route.state = { ...route.state, waitForXid: String(parseSnapshot(row?.['s'] ?? '').xmax) };
+    announced.delete(label);
+    note(route);
+    snapshots?.begin(route);
+    return route;
+  };
+  const publish = async (schema: string, name: string): Promise<void> => {
+    const { session } = attachment;
+    const rows = await session.query(
+      `SELECT 1 AS y FROM pg_publication_tables WHERE pubname = '${options.publication.replaceAll("'", "''")}' AND schemaname = '${schema.replaceAll("'", "''")}' AND tablename = '${name.replaceAll("'", "''")}'`,
+    );
+    if (rows.length === 0) await session.query(addTablesSql(options.publication, [{ schema, table: name }]));
+  };
+
+  /** Null = look at the catalog first. */
+  const resolveKnown = (relation: RelationMessage, route: TableRoute): TableRoute | null => {
+    const label = tableName(relation.schema, relation.table);
+    const key = keys.get(label);
+    if (key === undefined || relation.oid !== route.state.oid) return null;
+    const bare = bareFromRelation(relation, key);
+    const shape = history.known(bare);
+    if (shape === null) return null;
+    useShape(route, shape);
+    return route;
+  };
+  const useShape = (route: TableRoute, shape: TableShape): void => {
+    const before = route.encoder?.shape ?? history.latest(route.schema, route.table);
+    if (route.encoder?.shape.version !== shape.version) {
+      route.encoder = encoderFor(shape);
+      route.shapeChanges++;
+    }
+    if (!takesEvents(route.state) || before === null) return;
+    if (shape.oid !== route.state.oid) {
+      const detail = `table ${route.schema}.${route.table} had OID ${route.state.oid} and is now another table, OID ${shape.oid}`;
+      stop(route, { state: 'TABLE_REPLACED', detail, remedy: REPAIR(route) });
+    } else if (keyOf(before).join('\0') !== keyOf(shape).join('\0')) {
+      const detail = `the key of ${route.schema}.${route.table} was (${keyOf(before).join(', ')}) and is now (${keyOf(shape).join(', ')})`;
+      stop(route, { state: 'KEY_CHANGED', detail, remedy: REPAIR(route) });
+    }
+  };
+  const resolveUnknown = async (relation: RelationMessage): Promise<TableRoute | null> => {
+    const { schema, table } = relation;
+    const label = tableName(schema, table);
+    let route = byName.get(label) ?? null;
+    if (route === null) {
+      if (!matchesGlobs(options.tables, schema, table)) return null;
+      route = await adopt(schema, table);
+      if (route === null) return null;
+    }
+    if (relation.oid !== route.state.oid) {
+      const now = await findTable(attachment.session, schema, table);
+      // Rows of a table that was there before this one took its name.
+      if (now?.oid !== relation.oid) return null;
+    }
+    const key = await currentKey(attachment.session, schema, table);
+    keys.set(label, key);
+    const bare = bareFromRelation(relation, key);
+    let shape = history.known(bare);
+    if (shape === null) {
+      shape = history.add(bare, await describeColumns(attachment.session, bare));
+      appender?.noteShape(shape);
+    }
+    useShape(route, shape);
+    return route;
+  };
+
+  return {
+    announced,
+    reasons,
+    adopt,
+    stop,
+    async open() {
+      for (const state of parts.states) {
+        const route = await openTopic(state);
+        byName.set(tableName(state.schema, state.table), route);
+        if (state.stopped !== null) reasons.set(route, { ...state.stopped, remedy: REPAIR(route) });
+      }
+    },
+    connect(to, runner) {
+      appender = to;
+      snapshots = runner;
+      for (const route of byName.values()) if (parts.changed.has(route.state)) note(route);
+    },
+    beginSnapshots() {
+      for (const route of byName.values()) if (route.state.phase === 'snapshotting') snapshots?.begin(route);
+    },
+    routes: () => [...byName.values()],
+    find: (schema, table) => byName.get(tableName(schema, table)) ?? null,
+    resolve(relation) {
+      const route = byName.get(tableName(relation.schema, relation.table));
+      return (route === undefined ? null : resolveKnown(relation, route)) ?? resolveUnknown(relation);
+    },
+    snapshotting: () =>
+      [...byName.values()]
+        .filter((route) => route.state.phase === 'snapshotting')
+        .map((route) => tableName(route.schema, route.table)),
+    resnapshot(route) {
+      restartPlan(route, options.clock());
+      reasons.delete(route);
+      note(route);
+      snapshots?.begin(route);
+    },
+    setPhase(route, phase) {
+      route.state = { ...route.state, phase };
+      note(route);
+    },
+  };
+}
