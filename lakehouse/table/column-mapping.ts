@@ -44,17 +44,19 @@ export function physicalNames(schema: StructType, names: readonly string[], mode
 /**
  * Gives every field without one an id (above `maxColumnId`) and a physical name.
  * @param newId for `col-<uuid>`
+ * @param nameOf another physical name: the present one, where files already have the column by it
  */
 export function withColumnMapping(
   schema: StructType,
   newId: () => string,
   maxColumnId = 0,
+  nameOf: (field: StructField) => string = () => `col-${newId()}`,
 ): { readonly schema: StructType; readonly maxColumnId: number } {
   let last = maxColumnId;
   const mapped = mapStruct(schema, (field) => {
     if (typeof field.metadata[FIELD_ID] === 'number') return field;
     last++;
-    return { ...field, metadata: { ...field.metadata, [FIELD_ID]: last, [PHYSICAL_NAME]: `col-${newId()}` } };
+    return { ...field, metadata: { ...field.metadata, [FIELD_ID]: last, [PHYSICAL_NAME]: nameOf(field) } };
   });
   return { schema: mapped, maxColumnId: last };
 }
