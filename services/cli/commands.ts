@@ -1,4 +1,5 @@
 import type { CommandModule } from './command.ts';
+import { demoCommand } from './commands/demo.ts';
 
 /** Every command of `sluice`, in the order of its help. */
-export const COMMANDS: readonly CommandModule[] = [];
+export const COMMANDS: readonly CommandModule[] = [demoCommand];

@@ -1,0 +1,181 @@
+/** Builds the parts of a running pipeline from the configuration: reader, stream, or both in one process. */
+import { randomUUID } from 'node:crypto';
+import { mkdirSync } from 'node:fs';
+import type { ObjectStore } from '../../lakehouse/store/store.ts';
+import { probeConditionalPut } from '../../lakehouse/store/probe.ts';
+import { contractFolder } from '../ingest/contract-files.ts';
+import { startIngest, type IngestHandle } from '../ingest/pipeline.ts';
+import type { EventLog } from '../log/log.ts';
+import { startReader } from '../reader/reader.ts';
+import type { ReaderHandle } from '../reader/reader-options.ts';
+import type { PostgresSource } from '../reader/source.ts';
+import { systemClock } from '../stream/triggers.ts';
+import type { Config } from '../runtime/config.ts';
+import type { FailpointHook } from '../runtime/failpoints.ts';
+import type { Logger } from '../runtime/logger.ts';
+import type { Metrics } from '../runtime/metrics.ts';
+import { claimLake, identityOf } from './assemble/identity.ts';
+import { openLake, type StoreCounts } from './assemble/lake.ts';
+import { openLog } from './assemble/log.ts';
+import { openSource } from './assemble/source.ts';
+
+export interface PipelineParts {
+  readonly reader: boolean;
+  readonly stream: boolean;
+}
+
+export interface PipelineOptions {
+  readonly config: Config;
+  readonly reload: () => Config;
+  readonly parts: PipelineParts;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly failpoint: FailpointHook;
+  /** Ends when everything that stands in the log (or at the source) at the start is committed. */
+  readonly availableNow: boolean;
+}
+
+export interface Pipeline {
+  readonly reader: ReaderHandle | null;
+  readonly ingest: IngestHandle | null;
+  readonly source: PostgresSource | null;
+  readonly lake: ObjectStore;
+  readonly log: EventLog;
+  readonly counts: StoreCounts;
+  /** Rejects when a part cannot go on; resolves when stopped. */
+  readonly done: Promise<void>;
+  stop(): Promise<void>;
+}
+
+export async function startPipeline(options: PipelineOptions): Promise<Pipeline> {
+  const { config, parts, logger, metrics } = options;
+  mkdirSync(config.state, { recursive: true });
+  const counts: StoreCounts = { requests: 0, sentBytes: 0, receivedBytes: 0 };
+  const undo: (() => Promise<unknown>)[] = [];
+  try {
+    const lake = openLake(config, metrics, counts);
+    undo.push(() => lake.close());
+    await probeConditionalPut(lake);
+    const source = parts.reader ? await openSource(config, options.reload) : null;
+    if (source !== null) await claim(source, lake, config);
+    const log = await openLog(config);
+    undo.push(() => log.close());
+    let ingest: IngestHandle | null = null;
+    const reader =
+      source === null
+        ? null
+        : await openReader(options, source, log, lake, () => (parts.stream ? (ingest?.committedLsn() ?? 0n) : null));
+    if (reader !== null) undo.push(() => reader.stop());
+    if (parts.stream) {
+      ingest = await openIngest(options, log, lake);
+      const started = ingest;
+      undo.push(() => started.stop());
+    }
+    const ends: Promise<void>[] = [];
+    if (reader !== null) ends.push(reader.done);
+    if (ingest !== null) ends.push(ingest.done);
+    let stopping: Promise<void> | null = null;
+    return {
+      reader,
+      ingest,
+      source,
+      lake,
+      log,
+      counts,
+      done: Promise.race(ends),
+      stop() {
+        stopping ??= unwind(undo, (error) => logger.warn({ err: error }, 'a part did not stop in order'));
+        return stopping;
+      },
+    };
+  } catch (error) {
+    await unwind(undo, () => undefined);
+    throw error;
+  }
+}
+
+async function unwind(undo: readonly (() => Promise<unknown>)[], onError: (error: unknown) => void): Promise<void> {
+  for (const step of undo.toReversed()) await step().catch(onError);
+}
+
+async function claim(source: PostgresSource, lake: ObjectStore, config: Config): Promise<void> {
+  const session = await source.session('pipeline identity');
+  try {
+    await claimLake(lake, await identityOf(session, config.name, config.source.slot));
+  } finally {
+    await session.close();
+  }
+}
+
+function openReader(
+  options: PipelineOptions,
+  source: PostgresSource,
+  log: EventLog,
+  lake: ObjectStore,
+  committed: () => bigint | null,
+): Promise<ReaderHandle> {
+  const { config } = options;
+  return startReader({
+    name: config.name,
+    source,
+    log,
+    slot: config.source.slot,
+    publication: config.source.publication,
+    tables: config.source.tables,
+    newTables: config.source.newTables,
+    topic: {
+      partitions: config.log.partitions,
+      replicationFactor: config.log.replicationFactor,
+      retentionMs: config.log.retention,
+      compacted: false,
+    },
+    snapshotParallel: config.source.snapshot.parallel,
+    snapshotChunkRows: config.source.snapshot.chunkRows,
+    putLarge: (key, bytes) => lake.put(key, bytes),
+    // The embedded log lives on this machine's disk alone: only what the lake has may be forgotten by the source.
+    committedLsn: config.log.kind === 'embedded' && options.parts.stream ? () => committed() ?? 0n : null,
+    logger: options.logger,
+    clock: Date.now,
+    runId: randomUUID(),
+    failpoint: options.failpoint,
+  });
+}
+
+function openIngest(options: PipelineOptions, log: EventLog, lake: ObjectStore): Promise<IngestHandle> {
+  const { config, logger, metrics } = options;
+  return startIngest({
+    name: config.name,
+    log,
+    lake,
+    stateFolder: config.state,
+    contracts: contractFolder(config.contracts),
+    trigger:
+      config.stream.trigger === 'available-now'
+        ? { kind: 'available-now' }
+        : // Catching up wants the next batch at once, not at the next tick.
+          {
+            kind: 'interval',
+            intervalMs: options.availableNow ? Math.min(200, config.stream.trigger) : config.stream.trigger,
+          },
+    maxOffsetsPerTrigger: config.stream.maxOffsetsPerTrigger,
+    memoryBytes: config.stream.memory,
+    changeDataFeed: config.lake.cdf,
+    deletionVectors: config.lake.deletionVectors,
+    retentionMs: config.log.retention,
+    clock: systemClock,
+    newId: randomUUID,
+    failpoint: options.failpoint,
+    onProgress(progress, result) {
+      const table = progress.name;
+      metrics.streamBatches.inc({ table });
+      metrics.streamBatchSeconds.observe({ table }, progress.durationMs.triggerExecution / 1000);
+      for (const [outcome, rows] of Object.entries(result.ledger)) {
+        if (outcome !== 'read' && typeof rows === 'number' && rows > 0)
+          metrics.streamRows.inc({ table, outcome }, rows);
+      }
+      logger.debug({ progress }, 'batch committed');
+    },
+    onFailure: (failure) => logger.error(failure, 'a table stopped or is being tried again'),
+    onFeedFailure: (error) => logger.warn({ err: error }, 'the log did not answer; trying again'),
+  });
+}

@@ -1,0 +1,123 @@
+/** Verify's ports on the real parts: source sessions, the lake's tables, their quarantine. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseContract } from '../../contracts/engine/parse.ts';
+import type { ObjectStore } from '../../lakehouse/store/store.ts';
+import { subStore } from '../../lakehouse/store/sub-store.ts';
+import { openSnapshot, type Snapshot } from '../../lakehouse/table/snapshot.ts';
+import { TableError } from '../../lakehouse/table/table-error.ts';
+import type { ContractFiles } from '../ingest/contract-files.ts';
+import { tableFolder } from '../ingest/table-target.ts';
+import type { TableShape } from '../log/event.ts';
+import type { PostgresSource } from '../reader/source.ts';
+import { comparableColumns, lakeSnapshot } from '../replay/verify/lake-snapshot.ts';
+import { parkedKeyTexts } from '../replay/verify/parked-keys.ts';
+import { openSourceSnapshot } from '../replay/verify/source-snapshot.ts';
+import { VERIFY_DEFAULTS, verifyTable, type TableVerification, type VerifyOptions } from '../replay/verify/verify.ts';
+
+export interface VerifyRun {
+  readonly source: PostgresSource;
+  readonly lake: ObjectStore;
+  readonly contracts: ContractFiles;
+  readonly reached: (lsn: bigint) => Promise<void>;
+  readonly where?: string | null;
+  readonly bytesPerSecond?: number | null;
+  readonly options?: Partial<VerifyOptions>;
+}
+
+export interface TableReport extends TableVerification {
+  /** Columns that were not compared, with the reason. */
+  readonly left: readonly { readonly column: string; readonly reason: string }[];
+}
+
+/** Compares these tables one after the other. */
+export async function verifyTables(shapes: readonly TableShape[], run: VerifyRun): Promise<TableReport[]> {
+  const reports: TableReport[] = [];
+  for (const shape of shapes) reports.push(await verifyOne(shape, run));
+  return reports;
+}
+
+export async function verifyOne(shape: TableShape, run: VerifyRun): Promise<TableReport> {
+  const folder = tableFolder(shape.schema, shape.table);
+  const first = await openTable(run.lake, folder);
+  const options = { ...VERIFY_DEFAULTS, ...run.options };
+  if (first === null) return absentTable(shape, run);
+  const comparable = comparableColumns(shape, first, await alteredColumns(shape, run.contracts));
+  const result = await verifyTable(
+    comparable.shape,
+    {
+      async source(table) {
+        const session = await run.source.session('verify');
+        return openSourceSnapshot(session, {
+          shape: table,
+          asText: comparable.asText,
+          where: run.where ?? null,
+          bytesPerSecond: run.bytesPerSecond ?? null,
+          sleep: (ms) => sleep(ms),
+        });
+      },
+      reached: run.reached,
+      async lake(table) {
+        const snapshot = await openTable(run.lake, folder);
+        return lakeSnapshot(snapshot ?? first, table);
+      },
+      parked: async (table) => parkedKeyTexts(await openTable(run.lake, `${folder}__quarantine`), table),
+    },
+    options,
+  );
+  return { ...result, left: comparable.left };
+}
+
+/** A table that has no lake table yet equals the source only if that is empty. */
+async function absentTable(shape: TableShape, run: VerifyRun): Promise<TableReport> {
+  const session = await run.source.session('verify');
+  const source = await openSourceSnapshot(session, {
+    shape,
+    asText: new Set(),
+    where: run.where ?? null,
+    bytesPerSecond: null,
+    sleep: (ms) => sleep(ms),
+  });
+  try {
+    const { rows } = await source.sums(1);
+    await run.reached(source.lsn);
+    const parked = await parkedKeyTexts(
+      await openTable(run.lake, `${tableFolder(shape.schema, shape.table)}__quarantine`),
+      shape,
+    );
+    return {
+      table: `${shape.schema}.${shape.table}`,
+      equal: rows <= parked.size,
+      sourceRows: rows,
+      lakeRows: 0,
+      lsn: source.lsn,
+      lakeVersion: -1n,
+      parkedKeys: parked.size,
+      differences: [],
+      unsettled: 0,
+      rounds: 0,
+      left: [],
+    };
+  } finally {
+    await source.close();
+  }
+}
+
+export async function openTable(lake: ObjectStore, folder: string): Promise<Snapshot | null> {
+  try {
+    return await openSnapshot(subStore(lake, folder));
+  } catch (error) {
+    if (error instanceof TableError && error.code === 'TABLE_NOT_FOUND') return null;
+    throw error;
+  }
+}
+
+/** Columns whose values a privacy rule changes before the lake: they cannot equal the source. */
+async function alteredColumns(shape: TableShape, files: ContractFiles): Promise<ReadonlySet<string>> {
+  const found = await files.load(shape.schema, shape.table);
+  if (found === null) return new Set();
+  const { contract } = parseContract(found.text, found.file);
+  const columns = contract?.tables.flatMap((table) => table.columns) ?? [];
+  return new Set(
+    columns.filter((column) => column.piiAction !== null).map((column) => column.physicalName ?? column.name),
+  );
+}
