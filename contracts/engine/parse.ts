@@ -21,6 +21,8 @@ export interface Draft {
   readonly root: TreeNode | null;
   readonly contract: Contract | null;
   readonly findings: Finding[];
+  /** Where the shape is wrong already: lint says no more there. */
+  readonly faults: readonly TreePath[];
 }
 
 export type ContractErrorCode = 'CONTRACT_INVALID';
@@ -58,11 +60,12 @@ export function readDraft(text: string, file: string): Draft {
     hint: null,
   }));
   const { root } = tree;
-  if (root === null) return { root, contract: null, findings };
+  if (root === null) return { root, contract: null, findings, faults: [] };
   const written = root.kind === 'map' ? (textOrNull(root, 'apiVersion') ?? '') : '';
   // A file with a missing or wrong apiVersion is still checked against 3.1, so that one run shows all its faults.
   const apiVersion: ApiVersion = API_VERSIONS.find((version) => version === written) ?? 'v3.1.0';
-  for (const problem of checkShape(root, contractShape(apiVersion)))
+  const problems = checkShape(root, contractShape(apiVersion));
+  for (const problem of problems)
     findings.push({
       level: problem.level,
       code: problem.code,
@@ -73,7 +76,8 @@ export function readDraft(text: string, file: string): Draft {
       subject: subjectOf(root, problem.path),
       hint: problem.hint,
     });
-  return { root, contract: root.kind === 'map' ? readContract(root, text, file, apiVersion) : null, findings };
+  const contract = root.kind === 'map' ? readContract(root, text, file, apiVersion) : null;
+  return { root, contract, findings, faults: problems.map((problem) => problem.path) };
 }
 
 /** `schema[0].properties[2].logicalType` → `orders.total.logicalType`: names where elements have them, else the index. */

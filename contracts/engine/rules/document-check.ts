@@ -27,7 +27,7 @@ function valueTest(column: Column): DocumentTest {
     if (value === null) return column.required ? 'a value (null is not allowed)' : null;
     const problem = inner(value);
     if (problem !== null || allowed === null) return problem;
-    return allowed.has(value instanceof JsonDecimal ? value.text : String(value)) ? null : 'one of the allowed values';
+    return allowed.has(scalarText(value)) ? null : 'one of the allowed values';
   };
 }
 
@@ -140,6 +140,11 @@ function stringTest(column: Column): DocumentTest {
     if (matches?.(value) === false) return 'text that matches the pattern';
     return formatted?.(value) === false ? `a ${format}` : null;
   };
+}
+
+function scalarText(value: JsonValue): string {
+  if (value instanceof JsonDecimal) return value.text;
+  return typeof value === 'object' ? '' : `${value}`;
 }
 
 function itemKey(value: JsonValue): string {

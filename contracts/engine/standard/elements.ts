@@ -160,7 +160,9 @@ function columnShape(minor: Minor, named: boolean): Shape {
 
 /** The keys that the logical type brings: its options, and the nested element of arrays, objects and maps. */
 function typedFields(node: MapNode, minor: Minor): Fields {
-  const type = textAt(node, 'logicalType');
+  const written = textAt(node, 'logicalType');
+  const known: readonly string[] = minor === '3.2' ? LOGICAL_TYPES_32 : LOGICAL_TYPES;
+  const type = written !== null && known.includes(written) ? written : null;
   const fields: Record<string, Field> = {};
   const options = optionFields(type);
   if (options !== null)
