@@ -1,5 +1,6 @@
 import type { CommandModule } from './command.ts';
+import { tableCommands } from './commands/table.ts';
 import { demoCommand } from './commands/demo.ts';
 
 /** Every command of `sluice`, in the order of its help. */
-export const COMMANDS: readonly CommandModule[] = [demoCommand];
+export const COMMANDS: readonly CommandModule[] = [demoCommand, tableCommands];

@@ -17,6 +17,12 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   });
 }
 
+// `sluice … | head`: the reader went away, and that is no failure.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code === 'EPIPE') process.exit(0);
+  throw error;
+});
+
 const context: CliContext = {
   env: process.env,
   cwd: process.cwd(),

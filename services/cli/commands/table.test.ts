@@ -1,0 +1,132 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Command } from 'commander';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { encodeParquet } from '../../../lakehouse/parquet/encode.ts';
+import { createFileStore } from '../../../lakehouse/store/file-store.ts';
+import { NO_ACTIONS, newAdd, removeOf } from '../../../lakehouse/table/actions.ts';
+import { buildColumn } from '../../../lakehouse/table/column-build.ts';
+import { commitTo } from '../../../lakehouse/table/commit.ts';
+import { createTable } from '../../../lakehouse/table/create.ts';
+import type { StructType } from '../../../lakehouse/table/schema.ts';
+import { collectStats } from '../../../lakehouse/table/stats.ts';
+import { parseConfig } from '../../runtime/config.ts';
+import type { CliContext } from '../command.ts';
+import { explainFailure } from '../explain-failure.ts';
+import { tableCommands } from './table.ts';
+
+const lake = mkdtempSync(join(tmpdir(), 'sluice-table-cli-'));
+afterAll(() => rmSync(lake, { recursive: true, force: true }));
+
+/** What a command printed, and its exit code. */
+async function sluice(
+  ...args: string[]
+): Promise<{ readonly out: string; readonly code: number; readonly error: string }> {
+  let out = '';
+  let code = -1;
+  let error = '';
+  const context: CliContext = {
+    env: {},
+    cwd: lake,
+    out: (text) => void (out += text),
+    err: () => {},
+    isTty: false,
+    loadConfig: () => parseConfig({ text: `lake: {uri: ${lake}}`, file: 'sluice.yaml', env: {}, readFile: () => '' }),
+    signal: new AbortController().signal,
+    run:
+      (action) =>
+      async (...given) => {
+        try {
+          code = await action(...given);
+        } catch (thrown) {
+          const failure = explainFailure(thrown);
+          code = failure.exit;
+          error = failure.message;
+        }
+      },
+  };
+  const program = new Command('sluice').exitOverride();
+  tableCommands(program, context);
+  await program.parseAsync(['node', 'sluice', 'table', ...args]);
+  return { out, code, error };
+}
+
+const SCHEMA: StructType = {
+  type: 'struct',
+  fields: [{ name: 'id', type: 'long', nullable: true, metadata: { comment: 'the key' } }],
+};
+const BIG = 9007199254740993n;
+
+beforeAll(async () => {
+  const store = createFileStore(join(lake, 'public', 'orders'));
+  const start = await createTable(store, { schema: SCHEMA, changeDataFeed: true });
+  const batch = { rowCount: 2, names: ['id'], columns: [buildColumn('long', 2, (row) => (row === 0 ? 1n : BIG))] };
+  const body = await encodeParquet(SCHEMA, batch);
+  await store.put('a.parquet', body);
+  const add = newAdd({
+    path: 'a.parquet',
+    partitionValues: {},
+    size: BigInt(body.length),
+    modificationTime: 0n,
+    dataChange: true,
+    stats: collectStats(SCHEMA, batch),
+  });
+  const actions = { ...NO_ACTIONS, adds: [add], txns: [{ appId: 'shop', version: BIG, lastUpdated: null }] };
+  const one = await commitTo(start, { operation: { name: 'WRITE' }, actions }, async () => null);
+  await commitTo(
+    one.snapshot,
+    { operation: { name: 'DELETE' }, actions: { ...NO_ACTIONS, removes: [removeOf(add, Date.now(), true)] } },
+    async () => null,
+  );
+});
+
+describe('sluice table', () => {
+  it('shows a table of the lake by name, and any table by path, with exact numbers', async () => {
+    const now = await sluice('show', 'public.orders', '--json');
+    expect(now.code).toBe(0);
+    expect(now.out).toContain('"transactions":{"shop":9007199254740993}');
+    expect(JSON.parse(now.out)).toMatchObject({ version: 2, rows: 0, files: 0 });
+    const then = await sluice('show', join(lake, 'public', 'orders'), '--at', '1', '--json');
+    expect(JSON.parse(then.out)).toMatchObject({ version: 1, rows: 2, files: 1 });
+    expect((await sluice('show', 'orders')).out).toMatch(/version\s+2/);
+  });
+
+  it('lists history, files, schema and changes', async () => {
+    const history = JSON.parse((await sluice('history', 'public.orders', '--json')).out);
+    expect(history.map(({ operation }: { operation: string }) => operation)).toEqual([
+      'DELETE',
+      'WRITE',
+      'CREATE TABLE',
+    ]);
+    expect((await sluice('history', 'public.orders', '--limit', '1')).out.trim().split('\n')).toHaveLength(2);
+    expect(JSON.parse((await sluice('files', 'public.orders', '--at', '1', '--json')).out)).toMatchObject([
+      { path: 'a.parquet', rows: 2 },
+    ]);
+    expect((await sluice('schema', 'public.orders')).out).toMatch(/id\s+long\s+the key/);
+    const changes = (await sluice('changes', 'public.orders', '--from', '1')).out.trim().split('\n');
+    expect(changes).toHaveLength(4);
+    expect(changes[1]).toContain('"id":9007199254740993,"_change_type":"insert"');
+    expect(changes[2]).toContain('"_change_type":"delete"');
+  });
+
+  it('checks, restores, checkpoints and vacuums', async () => {
+    expect(await sluice('fsck', 'public.orders')).toMatchObject({ code: 0 });
+    expect(await sluice('checkpoint', 'public.orders', '--clean')).toMatchObject({ code: 0 });
+    expect(await sluice('vacuum', 'public.orders')).toMatchObject({ code: 0, out: '0 files (0 B) deleted\n' });
+    expect(await sluice('vacuum', 'public.orders', '--retain', '1h')).toMatchObject({ code: 2 });
+    expect((await sluice('restore', 'public.orders', '--to', '1')).out).toBe('version 3 is as version 1 was\n');
+    await createFileStore(join(lake, 'public', 'orders')).delete(['a.parquet']);
+    const broken = await sluice('fsck', 'public.orders', '--json');
+    expect(broken.code).toBe(1);
+    expect(JSON.parse(broken.out).findings).toMatchObject([{ kind: 'file-missing', file: 'a.parquet' }]);
+  });
+
+  it('says what is wrong with a wrong name, version or option', async () => {
+    expect(await sluice('show', 'public.absent')).toMatchObject({ code: 2 });
+    expect(await sluice('show', 'public.orders', '--at', '99')).toMatchObject({ code: 2 });
+    expect(await sluice('show', 'public.orders', '--at', 'yesterday')).toMatchObject({ code: 2 });
+    expect(await sluice('history', 'public.orders', '--limit', 'x')).toMatchObject({ code: 2 });
+    expect((await sluice('show', 'ftp://x/y')).error).toContain('no object store for "ftp://"');
+  });
+});

@@ -1,0 +1,59 @@
+/** Which table a `sluice table …` command means: SCHEMA.TABLE of the configured lake, or any Delta table by path or URI. */
+import type { Command } from 'commander';
+import { lakeTableName } from '../../contracts/engine/lake-name.ts';
+import type { ObjectStore } from '../../lakehouse/store/store.ts';
+import { subStore } from '../../lakehouse/store/sub-store.ts';
+import { versionAt } from '../../lakehouse/table/history.ts';
+import { ConfigError } from '../runtime/errors.ts';
+import { openLake } from './assemble/lake.ts';
+import type { CliContext } from './command.ts';
+import { withConfig } from './command.ts';
+
+export interface TableOptions {
+  readonly config?: string;
+  readonly json?: boolean;
+}
+
+/** `sluice table NAME <table> [--config] [--json]`. */
+export function tableCommand(parent: Command, name: string, description: string): Command {
+  return withConfig(parent.command(name))
+    .description(description)
+    .argument('<table>', 'SCHEMA.TABLE of the lake, or the path or URI of any Delta table')
+    .option('--json', 'print JSON');
+}
+
+/** Rooted at the table. Nothing is read yet. @throws ConfigError; StoreError STORE_BAD_URI */
+export function openTablePlace(context: CliContext, table: string, options: TableOptions): ObjectStore {
+  const config = context.loadConfig(options.config);
+  const counts = { requests: 0, sentBytes: 0, receivedBytes: 0 };
+  if (isUri(table)) return openLake({ ...config, lake: { ...config.lake, uri: table } }, null, counts);
+  const dot = table.indexOf('.');
+  const [schema, name] = dot < 0 ? ['public', table] : [table.slice(0, dot), table.slice(dot + 1)];
+  if (schema === '' || name === '') {
+    throw new ConfigError(`"${table}" names no table`, 'write SCHEMA.TABLE, or the path or URI of a Delta table');
+  }
+  return subStore(openLake(config, null, counts), `${lakeTableName(schema)}/${lakeTableName(name)}`);
+}
+
+/** A path has a slash or begins with a dot; a table's name has neither. */
+function isUri(table: string): boolean {
+  return table.includes('/') || table.includes('\\') || table.startsWith('.') || /^[a-z0-9+.-]+:/i.test(table);
+}
+
+const DAY = /^\d{4}-\d\d-\d\d$/;
+
+/**
+ * `--at` and the like: a version, or the newest one at a time.
+ * @throws ConfigError; TableError VERSION_NOT_FOUND
+ */
+export async function parseVersion(store: ObjectStore, text: string): Promise<bigint> {
+  if (/^\d{1,19}$/.test(text)) return BigInt(text);
+  const timestampMs = Date.parse(DAY.test(text) ? `${text}T00:00:00Z` : text);
+  if (!Number.isFinite(timestampMs)) {
+    throw new ConfigError(
+      `"${text}" is no version and no time`,
+      'write a version number, or a time like 2026-01-31T12:00:00Z',
+    );
+  }
+  return versionAt(store, timestampMs);
+}
