@@ -55,6 +55,11 @@ describe('the bitmap', () => {
     expect([...decodeRowBitmap(bytes)]).toEqual([3, 4, 7, 11, 18, 29]);
   });
 
+  it('reads an inline vector whose last group is short', () => {
+    const bytes = decodeZ85('^Bg9^0rr910000000000iXQKl0rr91000005c8Xg##093');
+    expect([bytes.length, ...decodeRowBitmap(bytes)]).toEqual([34, 3]);
+  });
+
   it('comes back as it was written', () => {
     fc.assert(
       fc.property(rowSet, (rows) => {

@@ -18,19 +18,26 @@ export function encodeZ85(bytes: Uint8Array): string {
   return text;
 }
 
-/** @throws RangeError when the text is no Z85 */
+/**
+ * Some writers end a text whose bytes are no multiple of 4 by a group that begins with `#`, one for each byte missing: the
+ * digits after them hold the rest. No full group begins so, its value would leave 32 bits.
+ * @throws RangeError when the text is no Z85
+ */
 export function decodeZ85(text: string): Uint8Array {
   if (text.length % 5 !== 0) throw new RangeError(`${text.length} characters are no Z85 text`);
-  const bytes = new Uint8Array((text.length / 5) * 4);
+  const tail = /^#{1,3}/.exec(text.slice(-5))?.[0].length ?? 0;
+  const bytes = new Uint8Array((text.length / 5) * 4 - tail);
+  let at = 0;
   for (let i = 0; i < text.length; i += 5) {
+    const missing = i + 5 === text.length ? tail : 0;
     let word = 0;
-    for (let k = 0; k < 5; k++) {
+    for (let k = missing; k < 5; k++) {
       const value = VALUE_OF.get(text[i + k] ?? '');
       if (value === undefined) throw new RangeError('a character outside the Z85 alphabet');
       word = word * 85 + value;
     }
-    if (word > 0xffffffff) throw new RangeError('a Z85 group out of range');
-    new DataView(bytes.buffer).setUint32((i / 5) * 4, word);
+    if (word >= 256 ** (4 - missing)) throw new RangeError('a Z85 group out of range');
+    for (let k = 3 - missing; k >= 0; k--) bytes[at++] = Math.floor(word / 256 ** k) % 256;
   }
   return bytes;
 }

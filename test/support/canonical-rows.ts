@@ -3,8 +3,8 @@ import { jsonRow } from '../../lakehouse/read/json-value.ts';
 import type { ColumnBatch } from '../../lakehouse/table/column.ts';
 import type { StructType } from '../../lakehouse/table/schema.ts';
 
-/** Map entries have no order; as objects with sorted keys they compare. */
-function sortEntries(text: string): string {
+/** One row's text with map entries in a fixed order: they have none of their own. */
+export function canonicalText(text: string): string {
   if (!text.includes('{"key":')) return text;
   const sorted = (value: unknown): unknown => {
     if (Array.isArray(value)) {
@@ -28,6 +28,6 @@ export async function canonicalRows(
 ): Promise<string[]> {
   const rows: string[] = [];
   for await (const batch of batches)
-    for (let row = 0; row < batch.rowCount; row++) rows.push(sortEntries(jsonRow(schema, batch, row)));
+    for (let row = 0; row < batch.rowCount; row++) rows.push(canonicalText(jsonRow(schema, batch, row)));
   return rows.sort();
 }
