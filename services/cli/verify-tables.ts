@@ -8,7 +8,10 @@ import { TableError } from '../../lakehouse/table/table-error.ts';
 import type { ContractFiles } from '../ingest/contract-files.ts';
 import { tableFolder } from '../ingest/table-target.ts';
 import type { TableShape } from '../log/event.ts';
+import { parseLsn } from '../log/position.ts';
+import { MARK_PREFIX } from '../reader/message-pump.ts';
 import type { PostgresSource } from '../reader/source.ts';
+import { quoteLiteral } from '../reader/sql-text.ts';
 import { comparableColumns, lakeSnapshot } from '../replay/verify/lake-snapshot.ts';
 import { parkedKeyTexts } from '../replay/verify/parked-keys.ts';
 import { openSourceSnapshot } from '../replay/verify/source-snapshot.ts';
@@ -53,6 +56,7 @@ export async function verifyOne(shape: TableShape, run: VerifyRun): Promise<Tabl
           where: run.where ?? null,
           bytesPerSecond: run.bytesPerSecond ?? null,
           sleep: (ms) => sleep(ms),
+          markBehind: () => markBehind(run.source),
         });
       },
       reached: run.reached,
@@ -76,6 +80,7 @@ async function absentTable(shape: TableShape, run: VerifyRun): Promise<TableRepo
     where: run.where ?? null,
     bytesPerSecond: null,
     sleep: (ms) => sleep(ms),
+    markBehind: () => markBehind(run.source),
   });
   try {
     const { rows } = await source.sums(1);
@@ -99,6 +104,19 @@ async function absentTable(shape: TableShape, run: VerifyRun): Promise<TableRepo
     };
   } finally {
     await source.close();
+  }
+}
+
+/** LSN of a message that asks the reader for a mark behind it. */
+export async function markBehind(source: PostgresSource): Promise<bigint> {
+  const session = await source.session('verify mark');
+  try {
+    const [row] = await session.query(
+      `select pg_logical_emit_message(true, ${quoteLiteral(MARK_PREFIX)}, '')::text as lsn`,
+    );
+    return parseLsn(row?.['lsn'] ?? '');
+  } finally {
+    await session.close();
   }
 }
 

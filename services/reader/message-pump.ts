@@ -23,6 +23,8 @@ import type { UnseenTransactions } from './visibility.ts';
 
 /** Prefix of our own messages in the WAL: watermarks and heartbeats. */
 export const MESSAGE_PREFIX = 'sluice';
+/** A transactional message with this prefix asks for a mark behind it at once, for those who wait for the lake to reach it. */
+export const MARK_PREFIX = 'sluice.mark';
 
 export interface PumpPorts {
   readonly inbox: StreamInbox;
@@ -65,6 +67,9 @@ interface PumpState {
   open: boolean;
   sourceTimeMicros: bigint;
   watermarks: string[];
+  /** A request for a mark, seen in the open transaction; and one whose transaction has committed. */
+  markRequested: boolean;
+  markWanted: boolean;
   lastFlushMs: number;
   idleLsn: Lsn | null;
   last: RelationMessage | null;
@@ -83,6 +88,8 @@ export function createMessagePump(ports: PumpPorts, start: Cut): MessagePump {
     open: start.open,
     sourceTimeMicros: start.sourceTimeMicros,
     watermarks: [],
+    markRequested: false,
+    markWanted: false,
     lastFlushMs: ports.clock(),
     idleLsn: null,
     last: null,
@@ -129,6 +136,8 @@ export function createMessagePump(ports: PumpPorts, start: Cut): MessagePump {
     }
     if (message.endLsn > state.confirmLsn) state.confirmLsn = message.endLsn as Lsn;
     changes.end();
+    if (state.markRequested) state.markWanted = true;
+    state.markRequested = false;
     if (state.watermarks.length === 0) return null;
     return passWatermarks(work.lsn, work.committedAtMicros);
   };
@@ -149,6 +158,7 @@ export function createMessagePump(ports: PumpPorts, start: Cut): MessagePump {
   const logicalMessage = (message: LogicalMessage): void => {
     if (message.prefix === MESSAGE_PREFIX && message.transactional)
       state.watermarks.push(message.content.toString('utf8'));
+    if (message.prefix === MARK_PREFIX && message.transactional) state.markRequested = true;
   };
 
   /** One message; a promise when it has to wait for something. */
@@ -202,8 +212,9 @@ export function createMessagePump(ports: PumpPorts, start: Cut): MessagePump {
     const now = ports.clock();
     if (!appender.busy) {
       const due = appender.dirty && now - state.lastFlushMs >= ports.flushIntervalMs;
-      const idleDue = now - appender.lastMarkAtMs >= ports.idleMarkMs;
+      const idleDue = state.markWanted || now - appender.lastMarkAtMs >= ports.idleMarkMs;
       if (due || idleDue) {
+        state.markWanted = false;
         if (!appender.dirty) takeIdlePosition();
         await flush();
       }

@@ -10,7 +10,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { startPostgres, type PostgresServer } from '../../../ops/local/postgres.ts';
 import { contractFolder } from '../../ingest/contract-files.ts';
 import { createShapeFeed } from '../../ingest/shape-feed.ts';
-import { parseLsn } from '../../log/position.ts';
 import { dropSlot } from '../../reader/slot.ts';
 import type { SourceSession } from '../../reader/source.ts';
 import { parseConfig, type Config } from '../../runtime/config.ts';
@@ -18,7 +17,7 @@ import type { Logger } from '../../runtime/logger.ts';
 import { createMetrics } from '../../runtime/metrics.ts';
 import { openSource } from '../assemble/source.ts';
 import { startPipeline, type Pipeline } from '../pipeline.ts';
-import { verifyTables, type TableReport } from '../verify-tables.ts';
+import { markBehind, verifyTables, type TableReport } from '../verify-tables.ts';
 import { inlineSession } from './inline-session.ts';
 import { quarantineReasons, type QuarantineReason } from './quarantine-reasons.ts';
 import { SHOP_SCHEMA_SQL, SHOP_TABLES } from './shop-schema.ts';
@@ -111,8 +110,10 @@ async function withServer(postgres: PostgresServer, home: string, options: DemoO
     const ticker = showProgress(running, options, stopper.signal);
     const workload = await driveWorkload(setup, options, failed);
     options.onStep('catching up, then comparing every table with the source');
-    const lsn = await walEnd(setup);
-    await Promise.race([running.ingest?.catchUp(lsn, options.signal), failed.then(raise)]);
+    if (running.source !== null) {
+      const lsn = await markBehind(running.source);
+      await Promise.race([running.ingest?.catchUp(lsn, options.signal), failed.then(raise)]);
+    }
     stopper.abort();
     await ticker;
     const elapsedSeconds = (performance.now() - started) / 1000;
@@ -181,12 +182,6 @@ async function driveWorkload(
   } finally {
     clearTimeout(timer);
   }
-}
-
-async function walEnd(session: SourceSession): Promise<bigint> {
-  // A message of our own moves the stream past everything before it, and makes the position one that is flushed.
-  const [row] = await session.query(`select pg_logical_emit_message(true, 'sluice.demo', 'end')::text as lsn`);
-  return parseLsn(row?.['lsn'] ?? '');
 }
 
 async function showProgress(pipeline: Pipeline, options: DemoOptions, signal: AbortSignal): Promise<void> {

@@ -1,6 +1,5 @@
 /** The source side of verify: sums, images and rows in one REPEATABLE READ snapshot, within a byte rate. */
 import type { ColumnShape, TableShape } from '../../log/event.ts';
-import { parseLsn } from '../../log/position.ts';
 import type { SourceSession, TextRow } from '../../reader/source.ts';
 import { quoteIdent, quoteList, quoteLiteral, quoteTable } from '../../reader/sql-text.ts';
 import type { BucketSums } from './buckets.ts';
@@ -16,6 +15,11 @@ export interface SourceSnapshotOptions {
   /** Bytes of the table read a second, or null. */
   readonly bytesPerSecond: number | null;
   readonly sleep: (ms: number) => Promise<void>;
+  /**
+   * Writes a transactional message with the reader's mark prefix, from another session, and resolves with its LSN: every
+   * commit that the snapshot sees lies before it, and the lake learns of it at once, however idle the source is.
+   */
+  readonly markBehind: () => Promise<bigint>;
   /** Bytes of heap read by one statement. */
   readonly chunkBytes?: number;
 }
@@ -28,10 +32,9 @@ export async function openSourceSnapshot(
   options: SourceSnapshotOptions,
 ): Promise<SourceSnapshot> {
   await session.query('begin isolation level repeatable read read only');
-  // The first statement takes the snapshot; the position read in it covers every commit that the snapshot sees.
+  // The first statement takes the snapshot; a message written after it lies behind every commit that the snapshot sees.
   await session.query('select pg_current_snapshot()::text');
-  const [row] = await session.query('select pg_current_wal_insert_lsn()::text as lsn');
-  const lsn = await flushedUpTo(session, endOfRecords(parseLsn(row?.['lsn'] ?? '')), options.sleep);
+  const lsn = await options.markBehind();
   const { shape } = options;
   const keys = shape.columns
     .filter((column) => column.keyPosition > 0)
@@ -143,26 +146,4 @@ async function isPartitioned(session: SourceSession, relation: string): Promise<
     `select relkind::text as kind from pg_class where oid = ${quoteLiteral(relation)}::regclass`,
   );
   return row?.['kind'] === 'p';
-}
-
-/**
- * The insert position right behind a WAL page boundary counts the page header of 24 or 40 bytes that nothing has written
- * yet; the server never reports such a position as flushed while it is idle. The end of the last record is before it.
- */
-function endOfRecords(insert: bigint): bigint {
-  const inPage = insert % BigInt(PAGE_BYTES);
-  return inPage === 24n || inPage === 40n ? insert - inPage : insert;
-}
-
-/** Waits until the WAL up to this position is flushed, so that the slot can deliver it. Resolves to the position. */
-async function flushedUpTo(
-  session: SourceSession,
-  target: bigint,
-  sleep: (ms: number) => Promise<void>,
-): Promise<bigint> {
-  for (;;) {
-    const [row] = await session.query('select pg_current_wal_flush_lsn()::text as lsn');
-    if (parseLsn(row?.['lsn'] ?? '') >= target) return target;
-    await sleep(20);
-  }
 }
