@@ -1,6 +1,7 @@
 /** Everything the gate checks on one column, as a list of tests with their rules; `gate-schema.ts` compiles them through ajv. */
 import type { Cell } from '../gate.ts';
 import type { Column, LibraryRule, OnUnrepresentable, Rule, TableContract } from '../model.ts';
+import { mapPgText } from '../type-table.ts';
 import type { TypeMapping } from '../type-table.ts';
 import { BOUND_NAMES, boundTest, multipleTest } from './bound-check.ts';
 import type { BoundName, CellTest } from './bound-check.ts';
@@ -47,8 +48,11 @@ export interface PlanContext {
   readonly problems: PlanProblem[];
 }
 
-export function planColumn(column: Column, mapping: TypeMapping, context: PlanContext): ColumnPlan {
+export function planColumn(written: Column, mapped: TypeMapping, context: PlanContext): ColumnPlan {
   const { table, defaults } = context;
+  const replaced = written.piiAction !== null && written.piiStage === 'before-log';
+  const column = replaced ? withoutClearText(written) : written;
+  const mapping = replaced && column.piiAction !== 'null' ? mapPgText('text') : mapped;
   const action =
     column.keyPosition > 0 ? (column.onViolation ?? defaults.onKeyError) : builtInAction(column, table, defaults);
   const meta = (kind: string, code: RuleMeta['code'], message: string): RuleMeta => ({
@@ -61,7 +65,7 @@ export function planColumn(column: Column, mapping: TypeMapping, context: PlanCo
     stage: code === 'TYPE' || code === 'REQUIRED' || code === 'KEY_NULL' ? STAGE_TYPE : STAGE_OPTION,
   });
   const checks: ColumnCheck[] = [];
-  const rules = table.rules.filter((rule) => rule.column === column.name);
+  const rules = replaced ? [] : table.rules.filter((rule) => rule.column === column.name);
   if (column.keyPosition > 0)
     checks.push({ meta: meta('key', 'KEY_NULL', 'a key column must have a value'), test: notNull, nulls: true });
   else if (column.required)
@@ -90,6 +94,19 @@ export function planColumn(column: Column, mapping: TypeMapping, context: PlanCo
     itemChecks: itemChecks(column, mapping, meta, context),
     ruleIds,
     unrepresentable: unrepresentablePolicy(column, table, defaults),
+  };
+}
+
+/** A value that the reader replaced before the log: only its presence can still be checked, of a dropped or nulled one nothing. */
+function withoutClearText(column: Column): Column {
+  const kept = column.piiAction === 'hash' || column.piiAction === 'mask';
+  return {
+    ...column,
+    options: {},
+    allowedValues: null,
+    items: null,
+    logicalType: 'string',
+    required: column.required && kept,
   };
 }
 
