@@ -35,6 +35,7 @@ import { stageMerge, type Reusable, type Staged } from './stage.ts';
 import { createTableState, type NewTable, type TableState } from './table-state.ts';
 import { findTruncated, type TruncatedRows } from './truncate.ts';
 import { createTurn } from './turn.ts';
+import { createUpkeepBeside } from './upkeep-beside.ts';
 import { NO_ROWS } from './vector-cache.ts';
 
 export interface MergeTableOptions {
@@ -53,6 +54,10 @@ export interface MergeTableOptions {
   /** Limits of one data file: default 1,000,000 rows and 256 MB of columns in memory. */
   readonly fileRowsMax?: number;
   readonly fileBytesMax?: number;
+  /** Commits between two checkpoints; default 50. */
+  readonly checkpointEvery?: number;
+  /** Told of failed background work (checkpoints, fence files); it is tried again later. */
+  readonly onUpkeepError?: (error: unknown) => void;
   readonly failpoint?: FailpointHook;
   readonly now?: () => number;
   /** Entries of the key index kept in memory before they go to disk; 262,144 (10 MB) by default. */
@@ -88,6 +93,13 @@ export async function openMergeTable(options: MergeTableOptions): Promise<MergeT
     fenceRetentionMs: options.fenceRetentionMs ?? 7 * DAY_MS,
     now,
     ...(options.indexMemoryEntries === undefined ? {} : { indexMemoryEntries: options.indexMemoryEntries }),
+  });
+  const upkeep = createUpkeepBeside({
+    checkpointEvery: options.checkpointEvery ?? 50,
+    fenceRetentionMs: options.fenceRetentionMs ?? 7 * DAY_MS,
+    failpoint,
+    now,
+    onError: options.onUpkeepError ?? (() => {}),
   });
   const inTurn = createTurn();
   const prepared = new WeakMap<PreparedMerge, Resolved>();
@@ -152,6 +164,7 @@ export async function openMergeTable(options: MergeTableOptions): Promise<MergeT
     // An index at any other version follows the log before its next use.
     if (resolved.index?.version() === done.snapshot.version - 1n)
       await resolved.index.apply({ ...staged.change, version: done.snapshot.version });
+    upkeep.afterCommit(done.snapshot, mode === 'append' ? null : { fields: resolved.keyed.keyFields });
     return toResult(done.version, resolved, staged, done.conflicts);
   }
 
@@ -171,6 +184,7 @@ export async function openMergeTable(options: MergeTableOptions): Promise<MergeT
     close: () =>
       inTurn(async () => {
         closed = true;
+        await upkeep.settled();
         await state.close();
       }),
   };
