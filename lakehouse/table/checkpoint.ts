@@ -10,10 +10,10 @@ import { DEFAULT_BACKOFF, getWithRetry, withRetry } from '../store/retry.ts';
 import type { Backoff } from '../store/retry.ts';
 import { StoreError, isRetriable } from '../store/store.ts';
 import type { ObjectStore } from '../store/store.ts';
-import type { AddFile, RemoveFile } from './actions.ts';
+import type { RemoveFile } from './actions.ts';
 import { object } from './action-json.ts';
 import { CHECKPOINT_SCHEMA } from './checkpoint-schema.ts';
-import type { ColumnBatch } from './column.ts';
+import type { ColumnBatch, ColumnVector } from './column.ts';
 import { buildColumn } from './column-build.ts';
 import { FILE_RETENTION_MS, intervalProperty } from './interval.ts';
 import { parseLossless, stringifyLossless } from './lossless-json.ts';
@@ -43,49 +43,72 @@ export async function writeCheckpoint(snapshot: Snapshot, options: CheckpointOpt
       ? await openSnapshot(snapshot.store, { version: snapshot.version, tombstones: true, backoff, now })
       : snapshot;
   const rows = checkpointRows(whole, now());
-  const body = await encodeParquet(CHECKPOINT_SCHEMA, toBatch(rows), { codec: 'snappy' });
   const { store, version } = whole;
+  const body = await encodeParquet(CHECKPOINT_SCHEMA, toBatch(rows), { codec: 'snappy', rowGroupRows: ROW_GROUP_ROWS });
   await withRetry(() => store.put(checkpointKey(version), body), isRetriable, backoff);
   const pointer = { version, size: rows.length, sizeInBytes: body.length, numOfAddFiles: whole.files.count };
   const pointerMoved = await movePointer(store, pointer, backoff);
   return { version, sizeBytes: body.length, actions: rows.length, pointerMoved };
 }
 
-/** One row of the checkpoint: the member that is set names the action. */
-interface Row {
-  readonly txn?: object;
-  readonly add?: AddFile;
-  readonly remove?: RemoveFile;
-  readonly metaData?: object;
-  readonly protocol?: object;
-  readonly domainMetadata?: object;
+/** Small, so that a reader that goes row group by row group holds little. */
+const ROW_GROUP_ROWS = 32_768;
+
+/** The actions by kind; rows stand in this order. No object a row: there may be a million. */
+interface Rows {
+  readonly length: number;
+  readonly groups: ReadonlyMap<string, { readonly from: number; readonly actions: readonly object[] }>;
 }
 
-function checkpointRows(snapshot: Snapshot, nowMs: number): readonly Row[] {
+function checkpointRows(snapshot: Snapshot, nowMs: number): Rows {
   const retentionMs = intervalProperty(
     snapshot.metadata.configuration,
     'delta.deletedFileRetentionDuration',
     FILE_RETENTION_MS,
   );
   const oldest = BigInt(nowMs - retentionMs);
-  const rows: Row[] = [{ protocol: snapshot.protocol }, { metaData: snapshot.metadata }];
-  for (const txn of snapshot.txns.values()) rows.push({ txn });
-  for (const domainMetadata of snapshot.domains.values()) rows.push({ domainMetadata });
-  for (const remove of snapshot.tombstones?.values() ?? []) {
-    if ((remove.deletionTimestamp ?? 0n) >= oldest) rows.push({ remove: { ...remove, dataChange: false } });
-  }
-  for (const add of snapshot.files) rows.push({ add: add.dataChange ? { ...add, dataChange: false } : add });
-  return rows;
+  const groups = new Map<string, { readonly from: number; readonly actions: readonly object[] }>();
+  let length = 0;
+  const push = (kind: string, actions: readonly object[]): void => {
+    groups.set(kind, { from: length, actions });
+    length += actions.length;
+  };
+  push('protocol', [snapshot.protocol]);
+  push('metaData', [snapshot.metadata]);
+  push('txn', [...snapshot.txns.values()]);
+  push('domainMetadata', [...snapshot.domains.values()]);
+  push('remove', unexpired(snapshot.tombstones?.values() ?? [], oldest));
+  push('add', [...snapshot.files]);
+  return { length, groups };
 }
 
-function toBatch(rows: readonly Row[]): ColumnBatch {
+function unexpired(removes: Iterable<RemoveFile>, oldest: bigint): readonly RemoveFile[] {
+  const kept: RemoveFile[] = [];
+  for (const remove of removes) if ((remove.deletionTimestamp ?? 0n) >= oldest) kept.push(remove);
+  return kept;
+}
+
+function toBatch(rows: Rows): ColumnBatch {
   return {
     rowCount: rows.length,
     names: CHECKPOINT_SCHEMA.fields.map(({ name }) => name),
-    columns: CHECKPOINT_SCHEMA.fields.map(({ name, type }) =>
-      buildColumn(type, rows.length, (row) => rows[row]?.[name as keyof Row]),
-    ),
+    columns: CHECKPOINT_SCHEMA.fields.map(({ name, type }) => {
+      const { from, actions } = rows.groups.get(name) ?? { from: 0, actions: [] };
+      // Out of bounds on either side is NULL.
+      return withoutDataChange(buildColumn(type, rows.length, (row) => (row < from ? null : actions[row - from])));
+    }),
   };
+}
+
+/** State is no change: `dataChange` is false throughout. */
+function withoutDataChange(column: ColumnVector): ColumnVector {
+  if (column.kind !== 'struct') return column;
+  const children = column.children.map((child, at) =>
+    child.kind === 'boolean' && column.names[at] === 'dataChange'
+      ? { ...child, values: new Uint8Array(child.values.length) }
+      : child,
+  );
+  return { ...column, children };
 }
 
 /** Never backwards: another writer may have checkpointed a later version meanwhile. Failing to move it is no failure. */

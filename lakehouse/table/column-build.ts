@@ -30,14 +30,14 @@ export function buildColumn(type: DeltaType, length: number, valueAt: ValueAt): 
       return { kind: 'list', length, validity, offsets, child };
     }
     case 'map': {
-      const { offsets, items } = flatten(length, (row) => asEntries(valueAt(row)));
+      const { offsets, keys, items } = flattenMaps(length, valueAt);
       return {
         kind: 'map',
         length,
         validity,
         offsets,
-        keys: buildColumn(type.keyType, items.length, (at) => items[at]?.[0]),
-        items: buildColumn(type.valueType, items.length, (at) => items[at]?.[1]),
+        keys: buildColumn(type.keyType, keys.length, (at) => keys[at]),
+        items: buildColumn(type.valueType, items.length, (at) => items[at]),
       };
     }
   }
@@ -115,6 +115,28 @@ function flatten<T>(length: number, listAt: (row: number) => readonly T[]): { of
   return { offsets, items };
 }
 
+/** Keys and values side by side: an object a pair would cost more than the map. */
+function flattenMaps(
+  length: number,
+  valueAt: ValueAt,
+): { offsets: Int32Array; keys: readonly string[]; items: readonly unknown[] } {
+  const offsets = new Int32Array(length + 1);
+  const keys: string[] = [];
+  const items: unknown[] = [];
+  for (let row = 0; row < length; row++) {
+    const map = valueAt(row);
+    if (map != null) {
+      if (typeof map !== 'object') throw new TypeError('a map value is no object');
+      for (const key of Object.keys(map)) {
+        keys.push(key);
+        items.push((map as Readonly<Record<string, unknown>>)[key]);
+      }
+    }
+    offsets[row + 1] = keys.length;
+  }
+  return { offsets, keys, items };
+}
+
 function member(value: unknown, name: string): unknown {
   if (value == null) return null;
   if (typeof value !== 'object') throw new TypeError('a struct value is no object');
@@ -125,12 +147,6 @@ function asList(value: unknown): readonly unknown[] {
   if (value == null) return [];
   if (!Array.isArray(value)) throw new TypeError('a list value is no array');
   return value;
-}
-
-function asEntries(value: unknown): readonly (readonly [string, unknown])[] {
-  if (value == null) return [];
-  if (typeof value !== 'object') throw new TypeError('a map value is no object');
-  return Object.entries(value);
 }
 
 function asText(value: unknown): string {

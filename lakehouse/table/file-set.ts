@@ -86,7 +86,8 @@ export class FileSetEdit {
 
   #entry(key: string): Entry | null {
     const over = this.#overlay.get(key);
-    return over === undefined ? (this.#base.get(key) ?? null) : over;
+    if (over !== undefined) return over;
+    return this.#base.size === 0 ? null : (this.#base.get(key) ?? null);
   }
 
   add(file: AddFile): void {
@@ -131,12 +132,14 @@ export class FileSetEdit {
     this.#sizeBytes -= file.size;
   }
 
+  /** The set as edited. The edit must not be used after it. */
   done(): FileSet {
     const totals = { count: this.#count, sizeBytes: this.#sizeBytes };
     if (this.#overlay.size < Math.max(OVERLAY_MIN, this.#base.size / OVERLAY_SHARE)) {
       return new FileSet(this.#base, this.#overlay, totals);
     }
-    if (this.#base.size === 0) return new FileSet(withoutGone(this.#overlay), new Map(), totals);
+    // Over an empty base the overlay has no deletions, and this edit is over: the map itself will do.
+    if (this.#base.size === 0) return new FileSet(this.#overlay as Map<string, Entry>, new Map(), totals);
     const merged = new Map(this.#base);
     for (const [key, entry] of this.#overlay) {
       if (entry === null) merged.delete(key);
@@ -144,13 +147,6 @@ export class FileSetEdit {
     }
     return new FileSet(merged, new Map(), totals);
   }
-}
-
-/** Nothing is below an overlay over an empty base, so no entry of it is a deletion. */
-function withoutGone(overlay: ReadonlyMap<string, Entry | null>): ReadonlyMap<string, Entry> {
-  const map = new Map<string, Entry>();
-  for (const [key, entry] of overlay) if (entry !== null) map.set(key, entry);
-  return map;
 }
 
 function isMany(entry: Entry): entry is readonly AddFile[] {
