@@ -1,0 +1,171 @@
+import { describe, expect, it } from 'vitest';
+
+import type { GateRow } from '../gate.ts';
+import type { Contract } from '../model.ts';
+import { ContractError, parseContract } from '../parse.ts';
+import { countRows } from './count-rows.ts';
+import { countSql } from './table-probe.ts';
+import type { TableProbe, TableStatistics } from './table-probe.ts';
+import { runTableRules } from './table-rules.ts';
+import type { RuleResult } from './table-rules.ts';
+
+function contract(quality: string, sla = ''): Contract {
+  const { contract: parsed, findings } = parseContract(
+    `apiVersion: v3.1.0
+kind: DataContract
+id: x
+version: 1.0.0
+status: active
+schema:
+  - name: t
+    quality:
+${quality}
+    properties:
+      - {name: id, logicalType: integer, physicalType: bigint, primaryKey: true, required: true}
+      - {name: email, logicalType: string, physicalType: text, quality: [{id: email_missing, metric: missingValues, arguments: {missingValues: [null, '']}, mustBeLessThan: 40, unit: percent}]}
+      - {name: at, logicalType: timestamp, logicalTypeOptions: {timezone: true}, physicalType: timestamptz}
+${sla}`,
+    't.odcs.yaml',
+  );
+  if (parsed === null) throw new ContractError(findings);
+  return parsed;
+}
+
+const ROWS: GateRow[] = [
+  { id: 1, email: 'a@x', at: 1 },
+  { id: 2, email: '', at: 2 },
+  { id: 3, email: null, at: 3 },
+  { id: 3, email: 'a@x', at: 4 },
+];
+const NOW = 1_000_000_000_000n;
+
+function probe(
+  statistics: TableStatistics | null = null,
+  sql: TableProbe['sql'] = null,
+): TableProbe & { readonly asked: string[] } {
+  const asked: string[] = [];
+  return {
+    asked,
+    statistics: () => Promise.resolve(statistics),
+    count(request) {
+      asked.push(request.kind);
+      return Promise.resolve(countRows(request, ROWS));
+    },
+    extremes: () => Promise.resolve({ minMicros: NOW - 1_000_000_000n, maxMicros: NOW - 41_000_000n }),
+    sql,
+    async *rows() {
+      await Promise.resolve();
+      yield* ROWS;
+    },
+    relation: 'lake_t',
+    nowMicros: NOW,
+  };
+}
+
+async function run(quality: string, given: TableProbe, sla = ''): Promise<RuleResult[]> {
+  const parsed = contract(quality, sla);
+  const [table] = parsed.tables;
+  return table === undefined ? [] : runTableRules(parsed, table, given);
+}
+const ROWCOUNT = '      - {id: rows, metric: rowCount, mustBeGreaterThan: 0}';
+
+describe('table rules', () => {
+  it('asks statistics first and reads data only where they are not exact', async () => {
+    const statistics = { rowCount: 388_112n, nullCounts: new Map(), ranges: new Map() };
+    const lake = probe(statistics);
+    const [rows, email] = await run(ROWCOUNT, lake);
+    expect(rows).toMatchObject({ status: 'passed', detail: 'rowCount 388112 > 0', from: 'statistics' });
+    expect(lake.asked).toEqual(['missing']);
+    expect(email?.from).toBe('scan');
+  });
+
+  it('compares percentages without rounding and names the figures', async () => {
+    const [, email] = await run(ROWCOUNT, probe());
+    expect(email).toMatchObject({ status: 'failed', detail: 'missingValues 50.00% >= 40%, 2 of 4 rows' });
+  });
+
+  it.each([
+    ['mustBeBetween: [3, 4]', 'passed'],
+    ['mustBeBetween: [4, 10]', 'passed'],
+    ['mustNotBeBetween: [1, 4]', 'failed'],
+    ['mustBe: 4', 'passed'],
+    ['mustNotBe: 4', 'failed'],
+    ['mustBeLessOrEqualTo: 3', 'failed'],
+    ['mustBeGreaterOrEqualTo: 4.5', 'failed'],
+  ])('rowCount 4 %s: %s (Between is inclusive)', async (operator, status) => {
+    expect((await run(`      - {id: r, metric: rowCount, ${operator}}`, probe()))[0]?.status).toBe(status);
+  });
+
+  it('counts duplicates of a composite key', async () => {
+    const [dup] = await run(
+      '      - {id: d, metric: duplicateValues, arguments: {properties: [id]}, mustBe: 0}',
+      probe(),
+    );
+    expect(dup).toMatchObject({ status: 'failed', detail: 'duplicateValues 1 ≠ 0' });
+  });
+
+  it('runs SQL with placeholders, and says NOT RUN where it cannot', async () => {
+    const rule =
+      "      - {id: s, type: sql, query: 'SELECT count(*) FROM {object} WHERE total < 0', mustBe: 0, severity: warning}";
+    const seen: string[] = [];
+    const runner = (query: string): Promise<bigint> => {
+      seen.push(query);
+      return Promise.resolve(0n);
+    };
+    expect((await run(rule, probe(null, runner)))[0]).toMatchObject({
+      status: 'passed',
+      from: 'sql',
+      severity: 'warning',
+    });
+    expect(seen).toEqual(['SELECT count(*) FROM lake_t WHERE total < 0']);
+    expect((await run(rule, probe()))[0]).toMatchObject({
+      status: 'not-run',
+      detail: 'no SQL runs on this stage of t',
+    });
+    const failing = probe(null, () => Promise.reject(new Error('no such column: total\nmore')));
+    expect((await run(rule, failing))[0]).toMatchObject({
+      status: 'not-run',
+      detail: 'the query failed: no such column: total',
+    });
+  });
+
+  it('reports a rule of an unknown engine as NOT RUN, never as nothing (dqx #1424, datacontract-cli #659)', async () => {
+    const [rule] = await run('      - {id: dq, type: custom, engine: greatExpectations, implementation: x}', probe());
+    expect(rule).toMatchObject({ ruleId: 'dq', status: 'not-run', detail: 'engine greatExpectations is not built in' });
+  });
+
+  it('runs cel rules over the rows of a stage', async () => {
+    const [rule] = await run("      - {id: c, type: custom, engine: cel, implementation: 'row.id < 3'}", probe());
+    expect(rule).toMatchObject({ status: 'failed', detail: 'cel 2 of 4 rows fail' });
+  });
+
+  it('measures latency, freshness and retention to the second', async () => {
+    const sla = `slaProperties:
+  - {id: lat, property: latency, value: 5, unit: minutes, element: t.at}
+  - {id: fresh, property: freshness, value: 40, unit: s, element: t.at}
+  - {id: ret, property: retention, value: 7, unit: y, element: t.at}
+  - {id: own, property: latency, value: 5, unit: minutes}
+`;
+    const results = await run(ROWCOUNT, probe(), sla);
+    expect(
+      results.slice(2).map((result) => `${result.ruleId} ${result.column} ${result.status} ${result.detail}`),
+    ).toEqual([
+      'lat at passed latency 00:00:41 <= 5 minutes',
+      'fresh at failed freshness 00:00:41 > 40 s',
+      'ret at passed retention 00:16:40 <= 7 y',
+      'own _sluice_committed_at passed latency 00:00:41 <= 5 minutes',
+    ]);
+  });
+});
+
+describe('countSql', () => {
+  it('quotes names and values', () => {
+    expect(countSql({ kind: 'missing', column: 'a"b', values: [null, "it's"] }, 'r', 'duckdb')).toBe(
+      `SELECT count(*) FROM r WHERE "a""b" IS NULL OR CAST("a""b" AS VARCHAR) IN ('it''s')`,
+    );
+    expect(countSql({ kind: 'invalid', column: 'a', validValues: [1, 2], pattern: null }, 'r', 'postgres')).toBe(
+      'SELECT count(*) FROM r WHERE "a" IS NOT NULL AND ("a" NOT IN (1, 2))',
+    );
+    expect(countSql({ kind: 'duplicate', columns: ['a', 'b'] }, 'r', 'duckdb')).toContain('GROUP BY "a", "b"');
+  });
+});
