@@ -1,0 +1,54 @@
+/** What a query text is: one SELECT and nothing else, and the tables it names. DuckDB's own parser decides. */
+import type { DuckDbSession } from './duckdb.ts';
+import { SqlError } from './sql-error.ts';
+
+export interface TableName {
+  /** Null when the query gives none. */
+  readonly schema: string | null;
+  readonly name: string;
+}
+
+export interface SelectStatement {
+  /** The statement as the parser understood it: without comments and trailing semicolon, so that it can be nested. */
+  readonly text: string;
+  readonly tables: readonly TableName[];
+}
+
+/** Schemas of DuckDB itself. */
+const SYSTEM = new Set(['information_schema', 'pg_catalog', 'system']);
+
+/** @throws SqlError SQL_INVALID */
+export async function parseSelect(session: DuckDbSession, sql: string): Promise<SelectStatement> {
+  const serialized = await session.text('SELECT json_serialize_sql(?::VARCHAR)', sql);
+  const tree = JSON.parse(serialized) as {
+    readonly error: boolean;
+    readonly error_message?: string;
+    readonly statements?: readonly unknown[];
+  };
+  if (tree.error) throw new SqlError('SQL_INVALID', tree.error_message ?? 'the query does not parse');
+  if (tree.statements?.length !== 1)
+    throw new SqlError('SQL_INVALID', `one SELECT is wanted, these are ${tree.statements?.length ?? 0} statements`);
+  const found = new Map<string, TableName>();
+  const withNames = new Set<string>();
+  collect(tree.statements, found, withNames);
+  const tables = [...found.values()].filter(
+    ({ schema, name }) => !(schema === null && withNames.has(name.toLowerCase())) && !SYSTEM.has(schema ?? ''),
+  );
+  return { text: await session.text('SELECT json_deserialize_sql(?::JSON)', serialized), tables };
+}
+
+function collect(value: unknown, found: Map<string, TableName>, withNames: Set<string>): void {
+  if (Array.isArray(value)) {
+    for (const item of value) collect(item, found, withNames);
+    return;
+  }
+  if (typeof value !== 'object' || value === null) return;
+  const node = value as Readonly<Record<string, unknown>>;
+  if (node['type'] === 'BASE_TABLE' && typeof node['table_name'] === 'string') {
+    const schema = typeof node['schema_name'] === 'string' && node['schema_name'] !== '' ? node['schema_name'] : null;
+    found.set(`${schema ?? ''}.${node['table_name']}`.toLowerCase(), { schema, name: node['table_name'] });
+  }
+  const named = (node['cte_map'] as { readonly map?: readonly { readonly key?: unknown }[] } | undefined)?.map ?? [];
+  for (const { key } of named) if (typeof key === 'string') withNames.add(key.toLowerCase());
+  for (const member of Object.values(node)) collect(member, found, withNames);
+}

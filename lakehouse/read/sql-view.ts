@@ -1,0 +1,283 @@
+/**
+ * A version of a table as a DuckDB view over its files: deletion vectors as an anti-join by file and row, partition values
+ * by a join, missing columns as NULL, every column cast to its declared type. What DuckDB would not read rightly (column
+ * mapping, void and variant columns, 2-level lists) is first written anew by our own reader.
+ */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { decimalOf } from '../parquet/arrow.ts';
+import { storeSource } from '../parquet/byte-source.ts';
+import { encodeParquet } from '../parquet/encode.ts';
+import { openParquet, type FileNode } from '../parquet/footer.ts';
+import { nullColumn } from '../parquet/spread.ts';
+import type { AddFile } from '../table/actions.ts';
+import { mappingMode } from '../table/column-mapping.ts';
+import { isAbsolutePath, keyOfPath } from '../table/file-path.ts';
+import type { DeltaType, StructField } from '../table/schema.ts';
+import { usesType } from '../table/schema-walk.ts';
+import type { Snapshot } from '../table/snapshot.ts';
+import { quoteName, quoteText, type DuckDbSession } from './duckdb.ts';
+import { vectorRows } from './file-rows.ts';
+import { scan } from './scan.ts';
+import { SqlError } from './sql-error.ts';
+
+/** Local disk that fetched and converted files may take, of all tables of a session. */
+export interface DiskBudget {
+  readonly folder: string;
+  bytesLeft: number;
+}
+
+/** Columns that read_parquet adds itself; a table's own column of that name would hide them. */
+const VIRTUAL = new Set(['file_index', 'file_row_number', 'filename']);
+
+/** Creates `view` over the snapshot; returns the folders that it reads. `id` makes its helper tables' names. */
+export async function createView(
+  session: DuckDbSession,
+  view: string,
+  snapshot: Snapshot,
+  id: number,
+  budget: DiskBudget,
+): Promise<string[]> {
+  const files = [...snapshot.files];
+  if (files.length === 0) {
+    const columns = snapshot.schema.fields.map((field) => `NULL::${duckType(field.type)} AS ${quoteName(field.name)}`);
+    await session.run(`CREATE VIEW ${view} AS SELECT ${columns.join(', ')} WHERE false`);
+    return [];
+  }
+  if (await mustConvert(snapshot, files)) {
+    const paths = await convert(snapshot, id, budget);
+    await session.run(
+      `CREATE VIEW ${view} AS SELECT ${await columnList(session, snapshot, paths, new Set())} FROM ${readParquet(paths)}`,
+    );
+    return [budget.folder];
+  }
+  const paths = await localPaths(snapshot, files, id, budget);
+  const partitions = new Set(snapshot.metadata.partitionColumns);
+  const joins: string[] = [];
+  if (partitions.size > 0) {
+    await createPartitions(session, snapshot, files, id);
+    joins.push(`JOIN _sluice.files_${id} AS f ON f.file = r.file_index`);
+  }
+  if (await createDeleted(session, snapshot, files, id))
+    joins.push(`ANTI JOIN _sluice.deleted_${id} AS d ON d.file = r.file_index AND d.row = r.file_row_number`);
+  const columns = await columnList(session, snapshot, paths, partitions);
+  await session.run(`CREATE VIEW ${view} AS SELECT ${columns} FROM ${readParquet(paths)} AS r ${joins.join(' ')}`);
+  return [...new Set(paths.map((path) => dirname(path)))];
+}
+
+const readParquet = (paths: readonly string[]): string =>
+  `read_parquet([${paths.map(quoteText).join(', ')}], union_by_name = true, hive_partitioning = false)`;
+
+async function columnList(
+  session: DuckDbSession,
+  snapshot: Snapshot,
+  paths: readonly string[],
+  partitions: ReadonlySet<string>,
+): Promise<string> {
+  const inFiles = new Map<string, string>();
+  const described = await session.query(`DESCRIBE SELECT * FROM ${readParquet(paths)}`);
+  for await (const rows of described.rows)
+    for (const [name, type] of rows)
+      if (typeof name === 'string' && typeof type === 'string') inFiles.set(name.toLowerCase(), type);
+  return snapshot.schema.fields
+    .map((field, i) => {
+      const name = quoteName(field.name);
+      const type = duckType(field.type);
+      if (partitions.has(field.name)) return `${partitionValue(field, `f.p${i}`)} AS ${name}`;
+      const found = inFiles.get(field.name.toLowerCase());
+      if (found === undefined) return `NULL::${type} AS ${name}`;
+      return found === type ? `${name} AS ${name}` : `CAST(${name} AS ${type}) AS ${name}`;
+    })
+    .join(', ');
+}
+
+function partitionValue(field: StructField, column: string): string {
+  return field.type === 'binary' ? `encode(${column})` : `CAST(${column} AS ${duckType(field.type)})`;
+}
+
+async function createPartitions(
+  session: DuckDbSession,
+  snapshot: Snapshot,
+  files: readonly AddFile[],
+  id: number,
+): Promise<void> {
+  const indexes = snapshot.schema.fields.flatMap((field, i) =>
+    snapshot.metadata.partitionColumns.includes(field.name) ? [{ name: field.name, column: `p${i}` }] : [],
+  );
+  const columns = indexes.map(({ column }) => `${column} VARCHAR`);
+  await session.run(`CREATE TABLE _sluice.files_${id} (file BIGINT, ${columns.join(', ')})`);
+  const rows = files.map((file, at) => {
+    const values = indexes.map(({ name }) => {
+      const text = file.partitionValues[name] ?? null;
+      return text === null || text === '' ? 'NULL' : quoteText(text);
+    });
+    return `(${[at, ...values].join(', ')})`;
+  });
+  for (let at = 0; at < rows.length; at += 1_000)
+    await session.run(`INSERT INTO _sluice.files_${id} VALUES ${rows.slice(at, at + 1_000).join(', ')}`);
+}
+
+/** False when no file has deleted rows. */
+async function createDeleted(
+  session: DuckDbSession,
+  snapshot: Snapshot,
+  files: readonly AddFile[],
+  id: number,
+): Promise<boolean> {
+  if (files.every((file) => file.deletionVector === null)) return false;
+  await session.run(`CREATE TABLE _sluice.deleted_${id} (file BIGINT, row BIGINT)`);
+  for (const [at, file] of files.entries())
+    if (file.deletionVector !== null)
+      await session.appendRows('_sluice', `deleted_${id}`, at, await vectorRows(snapshot, file.deletionVector));
+  return true;
+}
+
+async function mustConvert(snapshot: Snapshot, files: readonly AddFile[]): Promise<boolean> {
+  const { schema } = snapshot;
+  if (mappingMode(snapshot.metadata) !== 'none' || usesType(schema, 'void') || usesType(schema, 'variant')) return true;
+  if (schema.fields.some((field) => VIRTUAL.has(field.name.toLowerCase()))) return true;
+  if (!schema.fields.some((field) => hasList(field.type))) return false;
+  for (const file of files) {
+    const key = keyOfPath(file.path, snapshot.store.uri);
+    if (key === null) return true;
+    const { root } = await openParquet(storeSource(snapshot.store, key, Number(file.size)));
+    if (root.children.some(hasOldList)) return true;
+  }
+  return false;
+}
+
+function hasList(type: DeltaType): boolean {
+  if (typeof type === 'string') return false;
+  switch (type.type) {
+    case 'array':
+      return true;
+    case 'map':
+      return hasList(type.keyType) || hasList(type.valueType);
+    case 'struct':
+      return type.fields.some((field) => hasList(field.type));
+  }
+}
+
+function hasOldList(node: FileNode): boolean {
+  const isList = node.element.converted_type === 'LIST' || node.element.logical_type?.type === 'LIST';
+  const repeated = node.children[0];
+  if (isList && (repeated === undefined || repeated.children.length !== 1 || repeated.name === 'array')) return true;
+  return node.children.some(hasOldList);
+}
+
+/** All rows as files of our own, in the session's folder. */
+async function convert(snapshot: Snapshot, id: number, budget: DiskBudget): Promise<string[]> {
+  const { fields } = snapshot.schema;
+  const stored = { type: 'struct' as const, fields: fields.filter((field) => field.type !== 'void') };
+  const paths: string[] = [];
+  for await (const batch of scan(snapshot, { columns: stored.fields.map((field) => field.name) })) {
+    const plain = {
+      type: 'struct' as const,
+      fields: stored.fields.map((field) => ({ ...field, type: withoutVariant(field.type) })),
+    };
+    const bytes = await encodeParquet(plain, batch, { codec: 'uncompressed' });
+    const path = join(budget.folder, `table-${id}`, `part-${paths.length}.parquet`);
+    await keep(path, bytes, budget);
+    paths.push(path);
+  }
+  if (paths.length > 0) return paths;
+  const path = join(budget.folder, `table-${id}`, 'empty.parquet');
+  const empty = stored.fields.map((field) => ({ ...field, type: withoutVariant(field.type) }));
+  await keep(path, await emptyFile(empty), budget);
+  return [path];
+}
+
+function emptyFile(fields: readonly StructField[]): Promise<Uint8Array> {
+  const columns = fields.map((field) => nullColumn(field.type, 0));
+  return encodeParquet({ type: 'struct', fields }, { rowCount: 0, names: fields.map((field) => field.name), columns });
+}
+
+function withoutVariant(type: DeltaType): DeltaType {
+  const part = (name: string): StructField => ({ name, type: 'binary', nullable: true, metadata: {} });
+  return type === 'variant' ? { type: 'struct', fields: [part('metadata'), part('value')] } : type;
+}
+
+/** Where DuckDB finds each file, in the files' order: in place on a local disk, else fetched. */
+async function localPaths(
+  snapshot: Snapshot,
+  files: readonly AddFile[],
+  id: number,
+  budget: DiskBudget,
+): Promise<string[]> {
+  const { store } = snapshot;
+  const root = store.uri.startsWith('file:') ? fileURLToPath(store.uri) : null;
+  const paths: string[] = [];
+  for (const [at, file] of files.entries()) {
+    const key = keyOfPath(file.path, store.uri);
+    if (root !== null && key !== null) paths.push(join(root, ...key.split('/')));
+    else if (key === null && isAbsolutePath(file.path)) paths.push(outsidePath(file.path));
+    else {
+      const path = join(budget.folder, `table-${id}`, `part-${at}.parquet`);
+      if (Number(file.size) > budget.bytesLeft) throw tooLarge();
+      await keep(path, await store.get(key ?? file.path), budget);
+      paths.push(path);
+    }
+  }
+  return paths;
+}
+
+function outsidePath(path: string): string {
+  if (path.startsWith('file:')) return fileURLToPath(path.replace(/^file:\/*/, 'file:///'));
+  if (path.startsWith('/')) return decodeURIComponent(path);
+  throw new SqlError('SQL_INVALID', 'a file of the table lies in another store, which this query cannot reach');
+}
+
+const tooLarge = (): SqlError =>
+  new SqlError('SQL_TOO_LARGE', 'the files to fetch for this query exceed the bound on local disk; query fewer tables');
+
+async function keep(path: string, bytes: Uint8Array, budget: DiskBudget): Promise<void> {
+  if (bytes.byteLength > budget.bytesLeft) throw tooLarge();
+  budget.bytesLeft -= bytes.byteLength;
+  await mkdir(dirname(path), { recursive: true });
+  await writeFile(path, bytes);
+}
+
+/** The type's name in DuckDB, as DESCRIBE prints it. */
+export function duckType(type: DeltaType): string {
+  if (typeof type === 'object') {
+    switch (type.type) {
+      case 'array':
+        return `${duckType(type.elementType)}[]`;
+      case 'map':
+        return `MAP(${duckType(type.keyType)}, ${duckType(type.valueType)})`;
+      case 'struct':
+        return `STRUCT(${type.fields.map((field) => `${quoteName(field.name)} ${duckType(field.type)}`).join(', ')})`;
+    }
+  }
+  const decimal = decimalOf(type);
+  if (decimal !== null) return `DECIMAL(${decimal.precision},${decimal.scale})`;
+  switch (type) {
+    case 'long':
+      return 'BIGINT';
+    case 'integer':
+      return 'INTEGER';
+    case 'short':
+      return 'SMALLINT';
+    case 'byte':
+      return 'TINYINT';
+    case 'float':
+      return 'FLOAT';
+    case 'double':
+      return 'DOUBLE';
+    case 'boolean':
+      return 'BOOLEAN';
+    case 'date':
+      return 'DATE';
+    case 'timestamp':
+      return 'TIMESTAMP WITH TIME ZONE';
+    case 'timestamp_ntz':
+      return 'TIMESTAMP';
+    case 'binary':
+      return 'BLOB';
+    case 'variant':
+      return 'STRUCT("metadata" BLOB, "value" BLOB)';
+    default:
+      return 'VARCHAR';
+  }
+}

@@ -1,0 +1,74 @@
+/**
+ * One SELECT over versions of Delta tables. Only the tables that it names are opened; DuckDB reads their files and nothing
+ * else, and can change nothing.
+ */
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Snapshot } from '../table/snapshot.ts';
+import { openDuckDb, quoteName, quoteText, type SqlResult } from './duckdb.ts';
+import { parseSelect, type TableName } from './sql-statement.ts';
+import { createView } from './sql-view.ts';
+
+export interface SqlOptions {
+  /** The version to read of a table that the query names. @throws what the query should fail with */
+  readonly resolve: (table: TableName) => Promise<Snapshot>;
+  /** Local disk for fetched and converted files, bytes; default 4 GB. */
+  readonly diskBytesMax?: number;
+  /** DuckDB's memory, e.g. `384MB`. */
+  readonly memory?: string;
+  readonly threads?: number;
+  /** Parent of the session's folder, which is removed in the end; default the system's. */
+  readonly temporaryFolder?: string;
+}
+
+const DISK_BYTES_MAX = 4_000_000_000;
+
+export interface SqlRun {
+  readonly rows: () => Promise<SqlResult>;
+  /** Writes the result to a Parquet file inside the session's folder and returns its path. */
+  readonly parquet: () => Promise<string>;
+}
+
+/**
+ * Prepares the query and hands it to `use`; everything of the session is gone when `use` ends.
+ * @throws SqlError SQL_INVALID | SQL_TOO_LARGE; whatever `resolve` throws; TableError; StoreError
+ */
+export async function runSql<T>(sql: string, options: SqlOptions, use: (run: SqlRun) => Promise<T>): Promise<T> {
+  const folder = await mkdtemp(join(options.temporaryFolder ?? tmpdir(), 'sluice-sql-'));
+  try {
+    const spillFolder = join(folder, 'spill');
+    const filesFolder = join(folder, 'files');
+    await Promise.all([mkdir(spillFolder), mkdir(filesFolder)]);
+    const session = await openDuckDb({
+      memory: options.memory ?? '384MB',
+      threads: options.threads ?? 2,
+      spillFolder,
+    });
+    try {
+      const statement = await parseSelect(session, sql);
+      await session.run('CREATE SCHEMA _sluice');
+      const budget = { folder: filesFolder, bytesLeft: options.diskBytesMax ?? DISK_BYTES_MAX };
+      const folders = new Set([folder]);
+      for (const [id, table] of statement.tables.entries()) {
+        const snapshot = await options.resolve(table);
+        if (table.schema !== null) await session.run(`CREATE SCHEMA IF NOT EXISTS ${quoteName(table.schema)}`);
+        const view = [...(table.schema === null ? [] : [table.schema]), table.name].map(quoteName).join('.');
+        for (const read of await createView(session, view, snapshot, id, budget)) folders.add(read);
+      }
+      await session.seal([...folders]);
+      return await use({
+        rows: () => session.query(statement.text),
+        parquet: async () => {
+          const path = join(filesFolder, 'result.parquet');
+          await session.run(`COPY (${statement.text}) TO ${quoteText(path)} (FORMAT parquet, COMPRESSION zstd)`);
+          return path;
+        },
+      });
+    } finally {
+      session.close();
+    }
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,107 @@
+/**
+ * A query's result as text. Exact in every form: CSV and table print all digits; in JSON a 64-bit integer or a decimal is a
+ * number when a double holds it exactly, and a string of all its digits when it does not.
+ */
+import type { ResultColumn, SqlResult } from '../../lakehouse/read/duckdb.ts';
+
+type Cell = Awaited<ReturnType<typeof firstRow>>;
+async function firstRow(result: SqlResult) {
+  for await (const rows of result.rows) return rows[0]?.[0] ?? null;
+  return null;
+}
+
+export type Write = (text: string) => void;
+
+const EXACT = /^(?:U?(?:BIG|HUGE)INT|BIGNUM|VARINT|DECIMAL\(\d+,\d+\))$/;
+
+/** The array of row objects, a row a line. Two columns of one name get `_1`, `_2`, … */
+export async function writeJson(result: SqlResult, write: Write): Promise<void> {
+  const names = uniqueNames(result.columns).map((name) => JSON.stringify(name));
+  const exact = result.columns.map(({ type }) => EXACT.test(type));
+  let first = true;
+  for await (const rows of result.rows) {
+    let text = '';
+    for (const row of rows) {
+      const members = row.map(
+        (cell, i) => `${names[i] ?? '""'}:${exact[i] === true ? number(cell) : JSON.stringify(cell)}`,
+      );
+      text += `${first ? '[' : ',\n '}{${members.join(',')}}`;
+      first = false;
+    }
+    write(text);
+  }
+  write(first ? '[]\n' : ']\n');
+}
+
+function number(cell: Cell): string {
+  if (typeof cell !== 'string') return JSON.stringify(cell);
+  return isExactDouble(cell) ? cell : JSON.stringify(cell);
+}
+
+/** Fifteen significant digits always come back from a double; of more, only what is the double itself. */
+function isExactDouble(digits: string): boolean {
+  const significant = digits.replace(/[-.]/g, '').replace(/^0+/, '');
+  if (significant.length <= 15) return true;
+  return !digits.includes('.') && Number.isSafeInteger(Number(digits));
+}
+
+function uniqueNames(columns: readonly ResultColumn[]): string[] {
+  const used = new Set<string>();
+  return columns.map(({ name }) => {
+    let unique = name;
+    for (let i = 1; used.has(unique); i++) unique = `${name}_${i}`;
+    used.add(unique);
+    return unique;
+  });
+}
+
+/** RFC 4180 with a header; NULL is an empty field, the empty text is `""`. */
+export async function writeCsv(result: SqlResult, write: Write): Promise<void> {
+  write(`${result.columns.map(({ name }) => csvField(name)).join(',')}\n`);
+  for await (const rows of result.rows) {
+    let text = '';
+    for (const row of rows) text += `${row.map((cell) => (cell === null ? '' : csvField(plain(cell)))).join(',')}\n`;
+    write(text);
+  }
+}
+
+const csvField = (text: string): string =>
+  text === '' || /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+
+const plain = (cell: Cell): string => (typeof cell === 'string' ? cell : JSON.stringify(cell));
+
+/** Rows whose widths decide those of the columns; later wider cells push their line out. */
+const MEASURED_ROWS = 1_000;
+const CELL_WIDTH_MAX = 60;
+
+/** Aligned columns, numbers to the right, and the number of rows below. */
+export async function writeTable(result: SqlResult, write: Write): Promise<void> {
+  const header = result.columns.map(({ name }) => name);
+  const right = result.columns.map(({ type }) => /INT|DECIMAL|DOUBLE|FLOAT/.test(type) && !/[[(]\D/.test(type));
+  let widths: number[] | null = null;
+  let held: string[][] = [];
+  let count = 0;
+  const line = (cells: readonly string[]): string => {
+    const padded = cells.map((cell, i) =>
+      right[i] === true ? cell.padStart(widths?.[i] ?? 0) : cell.padEnd(widths?.[i] ?? 0),
+    );
+    return `${padded.join('  ').trimEnd()}\n`;
+  };
+  const flush = (): void => {
+    if (widths === null) {
+      widths = header.map((name, i) =>
+        Math.min(CELL_WIDTH_MAX, Math.max(name.length, ...held.map((row) => (row[i] ?? '').length))),
+      );
+      write(line(header) + line(widths.map((width) => '-'.repeat(width))));
+    }
+    write(held.map(line).join(''));
+    held = [];
+  };
+  for await (const rows of result.rows) {
+    for (const row of rows) held.push(row.map((cell) => (cell === null ? 'NULL' : plain(cell).replace(/\s+/g, ' '))));
+    count += rows.length;
+    if (widths !== null || held.length >= MEASURED_ROWS) flush();
+  }
+  if (widths === null || held.length > 0) flush();
+  write(`(${count} ${count === 1 ? 'row' : 'rows'})\n`);
+}

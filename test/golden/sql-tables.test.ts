@@ -1,0 +1,156 @@
+/** `sluice sql` over tables of other engines: DuckDB on the resolved files gives the rows that our own scan gives. */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Command } from 'commander';
+import { afterAll, describe, expect, it } from 'vitest';
+import { bytesSource } from '../../lakehouse/parquet/byte-source.ts';
+import { decodeParquet } from '../../lakehouse/parquet/decode.ts';
+import { scan } from '../../lakehouse/read/scan.ts';
+import { runSql } from '../../lakehouse/read/sql.ts';
+import { createFileStore } from '../../lakehouse/store/file-store.ts';
+import type { DeltaType, StructType } from '../../lakehouse/table/schema.ts';
+import { openSnapshot } from '../../lakehouse/table/snapshot.ts';
+import type { CliContext } from '../../services/cli/command.ts';
+import { sqlCommand } from '../../services/cli/commands/sql.ts';
+import { explainFailure } from '../../services/cli/explain-failure.ts';
+import { parseConfig } from '../../services/runtime/config.ts';
+import { canonicalRows } from '../support/canonical-rows.ts';
+import { HAS_DELTA_TABLES, deltaTable, deltaTables } from './delta-tables.ts';
+
+if (!HAS_DELTA_TABLES) process.stdout.write('skipped: SQL over foreign tables: ../shared/delta-tables is not there\n');
+
+/** DuckDB's COPY writes `void` as nothing and our names only; types as the table has them. */
+function written(type: DeltaType): DeltaType {
+  if (typeof type === 'string') return type === 'void' ? 'string' : type;
+  switch (type.type) {
+    case 'struct':
+      return {
+        type: 'struct',
+        fields: type.fields.map((field) => ({ ...field, type: written(field.type), metadata: {} })),
+      };
+    case 'array':
+      return { ...type, elementType: written(type.elementType) };
+    case 'map':
+      return { ...type, keyType: written(type.keyType), valueType: written(type.valueType) };
+  }
+}
+
+/** Tables that no reader opens or whose files are not there (judges/foreign-tables.test.ts names the error of each). */
+const UNREADABLE = new Set([
+  'golden/data-reader-absolute-paths-escaped-chars',
+  'kernel/300k-add-files-100-col-partitioned',
+  'kernel/app-txn-with-last-updated',
+  'kernel/with_checkpoint_no_last_checkpoint',
+  'kernel/crc-malformed',
+  'kernel/table-with-geo',
+  'kernel/unshredded-variant',
+]);
+
+describe.skipIf(!HAS_DELTA_TABLES)('SQL', () => {
+  const tables = [
+    ...deltaTables('dat'),
+    ...deltaTables('golden').filter(({ expected }) => expected !== null),
+    ...deltaTables('kernel'),
+  ].filter(({ name }) => !UNREADABLE.has(name));
+  for (const { name, path } of tables) {
+    it(`over ${name} gives what a scan gives`, async () => {
+      const snapshot = await openSnapshot(createFileStore(path));
+      const bytes = await runSql('SELECT * FROM t', { resolve: () => Promise.resolve(snapshot) }, async (run) =>
+        readFileSync(await run.parquet()),
+      );
+      const schema = written(snapshot.schema) as StructType;
+      const rows = await canonicalRows(schema, [await decodeParquet(bytesSource('result', bytes), schema)]);
+      expect(rows).toEqual(await canonicalRows(schema, scan(snapshot)));
+    });
+  }
+});
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-sql-test-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+async function sluice(...args: string[]): Promise<{ out: string; code: number; error: string }> {
+  let out = '';
+  let code = -1;
+  let error = '';
+  const context: CliContext = {
+    env: {},
+    cwd: folder,
+    out: (text) => void (out += text),
+    err: () => {},
+    isTty: false,
+    loadConfig: () => parseConfig({ text: `lake: {uri: ${folder}}`, file: 'sluice.yaml', env: {}, readFile: () => '' }),
+    signal: new AbortController().signal,
+    run:
+      (action) =>
+      async (...given) => {
+        try {
+          code = await action(...given);
+        } catch (thrown) {
+          const failure = explainFailure(thrown);
+          code = failure.exit;
+          error = failure.message;
+        }
+      },
+  };
+  const program = new Command('sluice').exitOverride();
+  sqlCommand(program, context);
+  await program.parseAsync(['node', 'sluice', 'sql', ...args]);
+  return { out, code, error };
+}
+
+describe.skipIf(!HAS_DELTA_TABLES)('sluice sql', () => {
+  const table = HAS_DELTA_TABLES ? ['--table', `t=${deltaTable('dat/deletion_vectors').path}`] : [];
+
+  it('keeps every digit in every format, and tells NULL from the empty text', async () => {
+    const query = `SELECT 9007199254740993::BIGINT b, 12345678901234567890.10::DECIMAL(38,2) d, 1.10::DECIMAL(9,2) s,
+      count(*) c, '' e, NULL n, 'x,"y"' q FROM t`;
+    expect((await sluice(...table, '--json', query)).out).toBe(
+      '[{"b":"9007199254740993","d":"12345678901234567890.10","s":1.10,"c":1,"e":"","n":null,"q":"x,\\"y\\""}]\n',
+    );
+    expect((await sluice(...table, '--format', 'csv', query)).out).toBe(
+      'b,d,s,c,e,n,q\n9007199254740993,12345678901234567890.10,1.10,1,"",,"x,""y"""\n',
+    );
+    const [header, , row, foot] = (await sluice(...table, query)).out.split('\n');
+    expect(header?.split(/ +/).filter((name) => name !== '')).toEqual(['b', 'd', 's', 'c', 'e', 'n', 'q']);
+    expect(row).toContain('9007199254740993  12345678901234567890.10  1.10');
+    expect(foot).toBe('(1 row)');
+    const file = join(folder, 'out.parquet');
+    expect((await sluice(...table, '--format', 'parquet', '--output', file, query)).code).toBe(0);
+    const type = (name: string, kind: DeltaType) => ({ name, type: kind, nullable: true, metadata: {} });
+    const schema: StructType = { type: 'struct', fields: [type('b', 'long'), type('d', 'decimal(38,2)')] };
+    const batch = await decodeParquet(bytesSource(file, readFileSync(file)), schema);
+    expect(await canonicalRows(schema, [batch])).toEqual(['{"b":9007199254740993,"d":12345678901234567890.10}']);
+  });
+
+  it('reads an older version, and writes to a file', async () => {
+    const appended = ['--table', `t=${deltaTable('dat/basic_append').path}`];
+    expect((await sluice(...appended, '--json', 'SELECT count(*) AS n FROM t')).out).toBe('[{"n":5}]\n');
+    expect((await sluice(...appended, '--json', '--at', '0', 'SELECT count(*) AS n FROM t')).out).toBe('[{"n":3}]\n');
+    await sluice(...appended, '--format', 'csv', '--output', 'out.csv', 'SELECT letter FROM t ORDER BY 1; -- all');
+    expect(readFileSync(join(folder, 'out.csv'), 'utf8')).toBe('letter\na\nb\nc\nd\ne\n');
+  });
+
+  it.each([
+    ['two statements', 'SELECT 1; SELECT 2', 'one SELECT'],
+    ['another statement', 'DELETE FROM t', 'SELECT'],
+    ['a file of the machine', "SELECT * FROM read_text('/etc/hostname')", 'disabled'],
+    ['a file by its name alone', "SELECT * FROM '/etc/hostname'", ''],
+    ['a copy', "COPY (SELECT 1) TO '/tmp/x.csv'", 'SELECT'],
+    ['a setting', 'SET enable_external_access = true', 'SELECT'],
+    ['an extension', 'INSTALL httpfs', 'SELECT'],
+    ['a broken query', 'SELEC 1', 'syntax'],
+    ['an unknown table', 'SELECT * FROM nosuch.tab', 'no Delta table'],
+    ['an unknown column', 'SELECT nosuch FROM t', 'nosuch'],
+  ])('refuses %s', async (_, query, message) => {
+    const result = await sluice(...table, query);
+    expect(result.code).toBeGreaterThan(0);
+    expect(result.out).toBe('');
+    expect(result.error).toContain(message);
+  });
+
+  it('asks for a file for parquet, and for NAME=URI', async () => {
+    expect((await sluice(...table, '--format', 'parquet', 'SELECT 1')).code).toBe(2);
+    expect((await sluice('--table', 'x', 'SELECT 1')).code).toBe(2);
+  });
+});
