@@ -1,0 +1,301 @@
+/**
+ * The one file that knows kafkajs (with kafka-protocol.ts, its raw requests). Its cluster, connections, TLS, SASL and admin are used as they are; produce, fetch and
+ * InitProducerId are written here, on its connections, because the library builds an object a record, reads only by
+ * consumer group, and cannot raise its own epoch safely (KIP-360).
+ */
+import { createRequire } from 'node:module';
+import { Kafka, logLevel, type Admin, type KafkaConfig, type SASLOptions } from 'kafkajs';
+import { kafkaError } from './kafka-error.ts';
+import type { ProducerStamp } from './kafka-batch.ts';
+import {
+  createErrorFromCode,
+  fetchRequest,
+  initProducerRequest,
+  produceRequest,
+  type FetchedRecords,
+  type FetchRequest,
+  type ProducedBatch,
+  type ProduceRequest,
+} from './kafka-protocol.ts';
+
+export interface KafkaTls {
+  readonly ca?: string | Buffer | readonly (string | Buffer)[];
+  readonly cert?: string | Buffer;
+  readonly key?: string | Buffer;
+  readonly passphrase?: string;
+  readonly rejectUnauthorized?: boolean;
+  readonly servername?: string;
+}
+
+export type KafkaCredentials =
+  | {
+      readonly mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512';
+      readonly username: string;
+      readonly password: string;
+    }
+  | { readonly mechanism: 'oauthbearer'; readonly token: string };
+
+export interface KafkaConnectionOptions {
+  readonly brokers: readonly string[];
+  readonly clientId?: string;
+  readonly tls?: KafkaTls | null;
+  /** Asked at each new login, and again after a login that failed, so that a rotated credential is picked up. */
+  readonly credentials?: (() => Promise<KafkaCredentials>) | null;
+  readonly connectTimeoutMs?: number;
+  readonly requestTimeoutMs?: number;
+}
+
+interface ConnectionPool {
+  send(request: object): Promise<unknown>;
+}
+
+interface InternalBroker {
+  readonly connectionPool: ConnectionPool;
+  disconnect(): Promise<void>;
+  connect(): Promise<void>;
+  addPartitionsToTxn(request: object): Promise<unknown>;
+  endTxn(request: object): Promise<unknown>;
+  initProducerId(request: object): Promise<{ producerId: unknown; producerEpoch: number }>;
+  offsetCommit(request: object): Promise<unknown>;
+  listOffsets(request: object): Promise<{
+    readonly responses: readonly {
+      readonly partitions: readonly { readonly partition: number; readonly offset: string }[];
+    }[];
+  }>;
+}
+
+interface InternalCluster {
+  connect(): Promise<void>;
+  disconnect(): Promise<void>;
+  addMultipleTargetTopics(topics: readonly string[]): Promise<void>;
+  refreshMetadata(): Promise<void>;
+  findTopicPartitionMetadata(topic: string): readonly { readonly partitionId: number; readonly leader: number }[];
+  findBroker(options: { readonly nodeId: number }): Promise<InternalBroker>;
+  findGroupCoordinator(options: {
+    readonly groupId: string;
+    readonly coordinatorType: number;
+  }): Promise<InternalBroker>;
+}
+
+const load = createRequire(import.meta.url);
+const Cluster = load('kafkajs/src/cluster') as new (options: object) => InternalCluster;
+const createSocketFactory = load('kafkajs/src/network/socketFactory') as () => unknown;
+const TRANSACTION_COORDINATOR = 1;
+const GROUP_COORDINATOR = 0;
+const READ_COMMITTED = 1;
+
+/** A connection to the cluster, with metadata. Errors are LogErrors. */
+export interface KafkaClient {
+  /** Leader of each partition, by partition number. @throws LogError TOPIC_MISSING */
+  leaders(topic: string): Promise<readonly number[]>;
+  refresh(): Promise<void>;
+  produce(leader: number, request: ProduceRequest): Promise<readonly ProducedBatch[]>;
+  fetch(leader: number, request: FetchRequest): Promise<FetchedRecords>;
+  /** Offsets by time: -2 = earliest, -1 = last stable; -1 as an answer: none. */
+  offsets(
+    topic: string,
+    leader: number,
+    partitions: readonly number[],
+    timestampMs: number,
+  ): Promise<ReadonlyMap<number, bigint>>;
+  initProducer(transactionalId: string, timeoutMs: number, current: ProducerStamp | null): Promise<ProducerStamp>;
+  addPartitions(
+    transactionalId: string,
+    stamp: ProducerStamp,
+    topics: ReadonlyMap<string, readonly number[]>,
+  ): Promise<void>;
+  endTransaction(transactionalId: string, stamp: ProducerStamp, commit: boolean): Promise<void>;
+  commitGroup(group: string, topic: string, offsets: ReadonlyMap<number, bigint>): Promise<void>;
+  close(): Promise<void>;
+}
+
+function baseConfig(options: KafkaConnectionOptions, sasl: SASLOptions | undefined): KafkaConfig {
+  const tls = options.tls;
+  return {
+    brokers: [...options.brokers],
+    clientId: options.clientId ?? 'sluice',
+    connectionTimeout: options.connectTimeoutMs ?? 5000,
+    authenticationTimeout: 10_000,
+    requestTimeout: options.requestTimeoutMs ?? 30_000,
+    enforceRequestTimeout: true,
+    // Retries are made where it is known what may be repeated; the library's own would hide how long a broker is gone.
+    retry: { initialRetryTime: 50, retries: 3, maxRetryTime: 1000 },
+    logLevel: logLevel.NOTHING,
+    logCreator: () => () => undefined,
+    ...(tls == null ? {} : { ssl: tls as NonNullable<KafkaConfig['ssl']> }),
+    ...(sasl === undefined ? {} : { sasl }),
+  };
+}
+
+async function saslOptions(options: KafkaConnectionOptions): Promise<SASLOptions | undefined> {
+  const credentials = await options.credentials?.();
+  if (credentials === undefined) return undefined;
+  if (credentials.mechanism !== 'oauthbearer') return { ...credentials };
+  return {
+    mechanism: 'oauthbearer',
+    oauthBearerProvider: async () => {
+      const fresh = await options.credentials?.();
+      return { value: fresh?.mechanism === 'oauthbearer' ? fresh.token : credentials.token };
+    },
+  };
+}
+
+/** Runs `action` with a connected admin client, which is closed afterwards. */
+export async function withAdmin<T>(options: KafkaConnectionOptions, action: (admin: Admin) => Promise<T>): Promise<T> {
+  return withLogin(options, async (sasl) => {
+    const admin = new Kafka(baseConfig(options, sasl)).admin();
+    try {
+      await admin.connect();
+      return await action(admin);
+    } finally {
+      await admin.disconnect().catch(() => undefined);
+    }
+  });
+}
+
+/** Logs in; when the login fails, with the credential as it is by then once more. */
+async function withLogin<T>(
+  options: KafkaConnectionOptions,
+  action: (sasl: SASLOptions | undefined) => Promise<T>,
+): Promise<T> {
+  const sasl = await saslOptions(options);
+  try {
+    return await action(sasl);
+  } catch (cause) {
+    const error = kafkaError(cause, options.brokers);
+    if (error.code !== 'LOG_AUTHENTICATION' || sasl === undefined) throw error;
+    const again = await saslOptions(options);
+    if (JSON.stringify(again) === JSON.stringify(sasl)) throw error;
+    try {
+      return await action(again);
+    } catch (second) {
+      throw kafkaError(second, options.brokers);
+    }
+  }
+}
+
+export async function connectKafka(options: KafkaConnectionOptions): Promise<KafkaClient> {
+  const connect = (): Promise<InternalCluster> =>
+    withLogin(options, async (sasl) => {
+      const config = baseConfig(options, sasl);
+      const cluster = new Cluster({
+        ...config,
+        logger: new Kafka(config).logger(),
+        socketFactory: createSocketFactory(),
+        allowAutoTopicCreation: false,
+        metadataMaxAge: 300_000,
+        isolationLevel: READ_COMMITTED,
+      });
+      try {
+        await cluster.connect();
+      } catch (error) {
+        await cluster.disconnect().catch(() => undefined);
+        throw error;
+      }
+      return cluster;
+    });
+  let cluster = await connect();
+  /** A login that fails later, on a new connection: the credential was rotated; begin with what is valid now. */
+  const guarded = async <T>(action: () => Promise<T>): Promise<T> => {
+    try {
+      return await action();
+    } catch (cause) {
+      const error = kafkaError(cause, options.brokers);
+      if (error.code !== 'LOG_AUTHENTICATION' || options.credentials == null) throw error;
+      const old = cluster;
+      cluster = await connect();
+      await old.disconnect().catch(() => undefined);
+      try {
+        return await action();
+      } catch (second) {
+        throw kafkaError(second, options.brokers);
+      }
+    }
+  };
+  return clientOn(() => cluster, guarded);
+}
+
+type Guard = <T>(action: () => Promise<T>) => Promise<T>;
+
+function clientOn(cluster: () => InternalCluster, guarded: Guard): KafkaClient {
+  const coordinator = (id: string): Promise<InternalBroker> =>
+    cluster().findGroupCoordinator({ groupId: id, coordinatorType: TRANSACTION_COORDINATOR });
+  const send = async (leader: number, request: object): Promise<unknown> => {
+    const broker = await cluster().findBroker({ nodeId: leader });
+    try {
+      return await broker.connectionPool.send(request);
+    } catch (error) {
+      // As the library's own sends do: a pool with a closed connection is opened anew.
+      if (error instanceof Error && error.name === 'KafkaJSConnectionClosedError') await broker.disconnect();
+      throw error;
+    }
+  };
+  return {
+    leaders: (topic) =>
+      guarded(async () => {
+        await cluster().addMultipleTargetTopics([topic]);
+        const leaders: number[] = [];
+        for (const partition of cluster().findTopicPartitionMetadata(topic))
+          leaders[partition.partitionId] = partition.leader;
+        if (leaders.length === 0) throw createErrorFromCode(3);
+        return leaders;
+      }),
+    refresh: () => guarded(() => cluster().refreshMetadata()),
+    produce: (leader, request) =>
+      guarded(async () => (await send(leader, produceRequest(request))) as readonly ProducedBatch[]),
+    fetch: (leader, request) => guarded(async () => (await send(leader, fetchRequest(request))) as FetchedRecords),
+    offsets: (topic, leader, partitions, timestampMs) =>
+      guarded(async () => {
+        const broker = await cluster().findBroker({ nodeId: leader });
+        const wanted = partitions.map((partition) => ({ partition, timestamp: String(timestampMs) }));
+        const { responses } = await broker.listOffsets({
+          isolationLevel: READ_COMMITTED,
+          topics: [{ topic, partitions: wanted }],
+        });
+        return new Map(
+          responses.flatMap((answer) => answer.partitions.map((one) => [one.partition, BigInt(one.offset)] as const)),
+        );
+      }),
+    initProducer: (transactionalId, timeoutMs, current) =>
+      guarded(async () => {
+        const broker = await coordinator(transactionalId);
+        await broker.connect();
+        return (await broker.connectionPool.send(
+          initProducerRequest(transactionalId, timeoutMs, current),
+        )) as ProducerStamp;
+      }),
+    addPartitions: (transactionalId, stamp, topics) =>
+      guarded(async () => {
+        const broker = await coordinator(transactionalId);
+        await broker.addPartitionsToTxn({
+          transactionalId,
+          producerId: String(stamp.producerId),
+          producerEpoch: stamp.producerEpoch,
+          topics: [...topics].map(([topic, partitions]) => ({ topic, partitions })),
+        });
+      }),
+    endTransaction: (transactionalId, stamp, commit) =>
+      guarded(async () => {
+        const broker = await coordinator(transactionalId);
+        await broker.endTxn({
+          transactionalId,
+          producerId: String(stamp.producerId),
+          producerEpoch: stamp.producerEpoch,
+          transactionResult: commit,
+        });
+      }),
+    commitGroup: (group, topic, offsets) =>
+      guarded(async () => {
+        const broker = await cluster().findGroupCoordinator({ groupId: group, coordinatorType: GROUP_COORDINATOR });
+        const partitions = [...offsets].map(([partition, offset]) => ({ partition, offset: String(offset) }));
+        // No member, no generation: the form in which a group without consumers is written.
+        await broker.offsetCommit({
+          groupId: group,
+          groupGenerationId: -1,
+          memberId: '',
+          topics: [{ topic, partitions }],
+        });
+      }),
+    close: () => cluster().disconnect(),
+  };
+}
