@@ -43,11 +43,18 @@ export interface RowsToWrite {
   readonly softDeleted: Uint8Array | null;
 }
 
+export interface WrittenFile {
+  readonly ordinal: number | null;
+  readonly path: string;
+  readonly rows: Uint32Array | null;
+}
+
 export interface WrittenFiles {
   readonly adds: readonly AddFile[];
   /** Unsorted entries, one a row. */
   readonly entries: Uint32Array;
-  readonly files: readonly { readonly ordinal: number; readonly path: string; readonly rows: Uint32Array | null }[];
+  /** Beside each add: its ordinal (null where rows are not indexed), and which rows of the batch it has (null: all). */
+  readonly files: readonly WrittenFile[];
   readonly bytes: number;
 }
 
@@ -59,17 +66,16 @@ export async function writeDataFiles(settings: FileSettings, rows: RowsToWrite):
   const entries =
     settings.reserveOrdinal === null ? new Uint32Array(0) : new Uint32Array(rows.batch.rowCount * ENTRY_WORDS);
   const adds: AddFile[] = [];
-  const files: { ordinal: number; path: string; rows: Uint32Array | null }[] = [];
+  const files: WrittenFile[] = [];
   let bytes = 0;
   let entryAt = 0;
   for (const piece of pieces) {
     const written = await writeFile(settings, rows.batch, piece);
     adds.push(written);
     bytes += Number(written.size);
-    if (settings.reserveOrdinal === null) continue;
-    const ordinal = settings.reserveOrdinal();
+    const ordinal = settings.reserveOrdinal?.() ?? null;
     files.push({ ordinal, path: written.path, rows: piece.rows });
-    entryAt = fillEntries(entries, entryAt, ordinal, rows, piece.rows);
+    if (ordinal !== null) entryAt = fillEntries(entries, entryAt, ordinal, rows, piece.rows);
   }
   return { adds, entries, files, bytes };
 }

@@ -13,8 +13,7 @@ import { ENTRY_WORDS, FOUND_WORDS, sortEntries } from '../index/entry.ts';
 import { sortStrided } from '../index/key-hash.ts';
 import type { KeyIndex } from '../index/key-index.ts';
 import type { TruncatePosition } from '../index/manifest.ts';
-import { createRun, openRun, type FileRun } from '../index/run-file.ts';
-import { memorySource, mergeRuns } from '../index/run-merge.ts';
+import { createRunBuilder } from '../index/run-builder.ts';
 import type { AddFile, Commit } from '../table/actions.ts';
 import { canonicalPath } from '../table/file-path.ts';
 import { readCommit } from '../table/log-reader.ts';
@@ -23,10 +22,7 @@ import type { Snapshot } from '../table/snapshot.ts';
 import { fencesNamedBy, loadAllFences, readFences, type FenceKeys, type LoadedFences } from './fences.ts';
 import { assertKeyColumns, fileEntries } from './file-entries.ts';
 import { NO_ROWS, type VectorCache } from './vector-cache.ts';
-import { unlink } from 'node:fs/promises';
 
-/** Entries sorted in memory at a time while indexing files: 40 MB. */
-const CHUNK_ENTRIES = 1_000_000;
 /** Commits followed one by one before a rebuild is the shorter way. */
 const FOLLOW_COMMITS_MAX = 5_000n;
 const READ_PARALLEL = 16;
@@ -229,73 +225,4 @@ async function standingElsewhere(
     out[i * ENTRY_WORDS + 5] = row;
   });
   return out;
-}
-
-type BuiltRun =
-  | { readonly kind: 'memory'; readonly entries: Uint32Array }
-  | { readonly kind: 'file'; readonly name: string };
-
-interface RunBuilder {
-  add(entries: Uint32Array): Promise<void>;
-  finish(): Promise<BuiltRun>;
-  /** Removes what is left of unfinished work. */
-  dispose(): Promise<void>;
-}
-
-/** Sorts any number of entries within a bound of memory: sorted chunks on disk, then one merge. */
-export function createRunBuilder(index: Pick<KeyIndex, 'newRunPath'>, chunkEntries = CHUNK_ENTRIES): RunBuilder {
-  let pending: Uint32Array[] = [];
-  let pendingWords = 0;
-  const chunks: string[] = [];
-
-  function sortedChunk(): Uint32Array {
-    const all = new Uint32Array(pendingWords);
-    let at = 0;
-    for (const part of pending) {
-      all.set(part, at);
-      at += part.length;
-    }
-    pending = [];
-    pendingWords = 0;
-    return sortEntries(all);
-  }
-  async function spill(): Promise<void> {
-    const entries = sortedChunk();
-    const { path } = index.newRunPath();
-    chunks.push(path);
-    const writer = await createRun(path, entries.length / ENTRY_WORDS);
-    await writer.append(entries, entries.length / ENTRY_WORDS);
-    await writer.finish();
-  }
-
-  return {
-    async add(entries) {
-      if (entries.length === 0) return;
-      pending.push(entries);
-      pendingWords += entries.length;
-      if (pendingWords >= chunkEntries * ENTRY_WORDS) await spill();
-    },
-    async finish() {
-      if (chunks.length === 0) return { kind: 'memory', entries: sortedChunk() };
-      const rest = sortedChunk();
-      const runs: FileRun[] = chunks.map((path) => openRun(path));
-      try {
-        const sources = [...runs, memorySource(rest)];
-        const { name, path } = index.newRunPath();
-        const writer = await createRun(
-          path,
-          sources.reduce((sum, source) => sum + source.count, 0),
-        );
-        const keepAll = { keepsFile: () => true, keepsFence: () => true, keepAll: true };
-        await mergeRuns(sources, keepAll, (entries, count) => writer.append(entries, count));
-        await writer.finish();
-        return { kind: 'file', name };
-      } finally {
-        for (const run of runs) run.close();
-      }
-    },
-    async dispose() {
-      for (const path of chunks) await unlink(path).catch(() => undefined);
-    },
-  };
 }

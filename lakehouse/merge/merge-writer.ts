@@ -212,6 +212,7 @@ async function resolveAt(state: TableState, keyed: KeyedBatch, snapshot: Snapsho
     ops: keyed.source.ops,
     positions: keyed.positions,
     absent: keyed.absent,
+    donors: keyed.source.baseRow ?? null,
     lookup,
     isLive,
     truncate,
@@ -231,7 +232,7 @@ function resolveAppend({ source }: KeyedBatch): Resolution {
   for (let row = 0; row < source.rowCount; row++)
     outcomes[row] = source.ops[row] === MergeOp.delete ? RowOutcome.delete : RowOutcome.insert;
   const baseFile = new Uint32Array(source.rowCount).fill(NO_BASE);
-  return { outcomes, baseFile, baseRow: new Uint32Array(source.rowCount), extra: [] };
+  return { outcomes, baseFile, baseRow: new Uint32Array(source.rowCount), donors: null, extra: [] };
 }
 
 /** Whether a row that the index names still stands in the snapshot: its file does, and no vector hides it. */

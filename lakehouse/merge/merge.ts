@@ -44,6 +44,11 @@ export interface MergeBatch {
    * row carries it. Absent is not NULL.
    */
   readonly absent: readonly (Uint8Array | null)[];
+  /**
+   * Row of this batch whose key's row in the *table* gives this row's absent columns: the old key of a key change. -1 = its
+   * own key's. Absent: all their own.
+   */
+  readonly baseRow?: Int32Array;
   /** Positions, a row each; they are also what `_sluice_epoch`, `_sluice_lsn` and `_sluice_ord` hold. */
   readonly epoch: Int32Array;
   readonly lsn: BigUint64Array;

@@ -19,6 +19,8 @@ export interface ResolveInput {
   readonly ops: Uint8Array;
   readonly positions: Positions;
   readonly absent: readonly (Uint8Array | null)[];
+  /** MergeBatch.baseRow. */
+  readonly donors: Int32Array | null;
   readonly lookup: Lookup;
   /** Whether the row still stands in the table's snapshot. */
   readonly isLive: (file: number, row: number) => boolean;
@@ -36,6 +38,8 @@ export interface Resolution {
   /** File ordinal and row of the key's living row (soft-deleted ones too), NO_BASE without one. */
   readonly baseFile: Uint32Array;
   readonly baseRow: Uint32Array;
+  /** Batch row whose place in the table gives a row its absent columns; -1 = its own place. Null = all their own. */
+  readonly donors: Int32Array | null;
   /** Batch row, file, row, …: more living rows of a written key (another writer repeated it); they go too. */
   readonly extra: readonly number[];
 }
@@ -76,7 +80,30 @@ export function resolveRows(input: ResolveInput): Resolution {
     else if (((incomplete[row >> 3] ?? 0) & (1 << (row & 7))) !== 0) outcomes[row] = RowOutcome.missingBase;
     else outcomes[row] = RowOutcome.insert;
   }
-  return { outcomes, baseFile, baseRow, extra: livingExtras(promoted, outcomes, isLive) };
+  const living = (row: number): boolean => {
+    const at = row * FOUND_WORDS;
+    const stands = baseFile[row] !== NO_BASE && ((found[at + 2] ?? 0) & SOFT_DELETED_BIT) === 0;
+    return stands && !(truncate !== null && entryBefore(found, at, truncate));
+  };
+  if (input.donors !== null) takeDonors(input.donors, outcomes, incomplete, living);
+  const extra = livingExtras(promoted, outcomes, isLive);
+  return { outcomes, baseFile, baseRow, donors: input.donors, extra };
+}
+
+/** A key change whose event left columns out: the old key's row is their base, never a row that stood under the new key. */
+function takeDonors(
+  donors: Int32Array,
+  outcomes: Uint8Array,
+  incomplete: Uint8Array,
+  living: (row: number) => boolean,
+): void {
+  donors.forEach((donor, row) => {
+    const outcome = outcomes[row];
+    const writes = outcome === RowOutcome.insert || outcome === RowOutcome.update || outcome === RowOutcome.missingBase;
+    if (donor < 0 || !writes || ((incomplete[row >> 3] ?? 0) & (1 << (row & 7))) === 0) return;
+    if (!living(donor)) outcomes[row] = RowOutcome.missingBase;
+    else if (outcome === RowOutcome.missingBase) outcomes[row] = RowOutcome.insert;
+  });
 }
 
 function rowsWithAbsent(absent: readonly (Uint8Array | null)[], rowCount: number): Uint8Array {

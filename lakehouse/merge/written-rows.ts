@@ -57,7 +57,8 @@ export async function buildWrittenRows(input: BuildInput): Promise<WrittenRows> 
     wanted.push(row);
   };
   for (const row of imagesOf) want(row);
-  for (const need of needs) if (need !== null) plan.rows.forEach((row, i) => isSet(need, i) && want(row));
+  for (const need of needs)
+    if (need !== null) plan.rows.forEach((row, i) => isSet(need, i) && want(donorOf(resolution, row)));
   const images = imagesOf.length > 0;
   const fields = snapshot.schema.fields.filter(
     (field) => images || needs[merged.schema.fields.findIndex((other) => other.name === field.name)] !== null,
@@ -93,7 +94,7 @@ function rowsFromBase(input: BuildInput, field: StructField, i: number): Uint8Ar
   const bits = new Uint8Array((plan.rows.length + 7) >> 3);
   let any = false;
   plan.rows.forEach((row, at) => {
-    if (resolution.baseFile[row] === NO_BASE) return;
+    if (resolution.baseFile[donorOf(resolution, row)] === NO_BASE) return;
     const softDelete = isSet(plan.softDeleted, at);
     const fromBase = softDelete ? !isKey && !ownPlace : keepsStored(input, row) && (from < 0 || isSet(absent, row));
     if (!fromBase) return;
@@ -105,7 +106,13 @@ function rowsFromBase(input: BuildInput, field: StructField, i: number): Uint8Ar
 
 /** A row that was deleted in soft-delete mode and comes back is a new row: it owes nothing to the old one. */
 function keepsStored({ resolution }: BuildInput, row: number): boolean {
-  return resolution.outcomes[row] === RowOutcome.update;
+  return resolution.outcomes[row] === RowOutcome.update || donorOf(resolution, row) !== row;
+}
+
+/** The batch row at whose place in the table a row's absent columns stand: the old key's after a key change. */
+function donorOf({ donors }: Resolution, row: number): number {
+  const donor = donors?.[row] ?? -1;
+  return donor < 0 ? row : donor;
 }
 
 function buildColumn(
@@ -138,7 +145,7 @@ function buildColumn(
   plan.rows.forEach((batchRow, at) => {
     if (isSet(need, at)) {
       source[at] = 1;
-      row[at] = baseAt[batchRow] ?? 0;
+      row[at] = baseAt[donorOf(input.resolution, batchRow)] ?? 0;
     } else {
       source[at] = from < 0 ? NULL_SOURCE : 0;
       row[at] = batchRow;
