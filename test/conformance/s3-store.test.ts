@@ -155,6 +155,45 @@ describe('the S3 store, answered by a server that misbehaves', () => {
     await expect(probeConditionalPut(store)).rejects.toMatchObject({ code: 'STORE_CONDITION_IGNORED' });
   });
 
+  it.each([
+    ['shorter than announced', 'cut'],
+    ['of the wrong length for the range', 'wrong-length'],
+  ] as const)('never hands out a body %s', async (_name, how) => {
+    const server = createServer((_request, response) => {
+      if (how === 'cut') {
+        response.writeHead(206, { 'content-length': '10' });
+        response.write('0123');
+        setTimeout(() => response.destroy(), 20);
+      } else response.writeHead(206, { 'content-length': '4' }).end('0123');
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const cut = createS3Store({
+      ...settings('x'),
+      endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      credentials: async () => ({ accessKeyId: 'k', secretAccessKey: 's' }),
+    });
+    const failed = await cut.get('k', { start: 0, end: 10 }).catch((error: { code: string }) => error.code);
+    expect(['STORE_TRUNCATED', 'STORE_UNAVAILABLE']).toContain(failed);
+    await cut.close();
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+
+  it('gives up on a server that never answers, without having to ask twice', async () => {
+    const server = createServer(() => {});
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const mute = createS3Store({
+      ...settings('x'),
+      endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      credentials: async () => ({ accessKeyId: 'k', secretAccessKey: 's' }),
+      requestTimeoutMs: 200,
+    });
+    await expect(mute.putIfAbsent('k', new Uint8Array(1))).rejects.toMatchObject({ code: 'STORE_OUTCOME_UNKNOWN' });
+    await mute.close();
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+
   it('says that a server which is not there is unavailable', async () => {
     const gone = createS3Store({
       ...settings('x'),
