@@ -53,6 +53,9 @@ create table payments (
   receipt bytea,
   taken_at timestamp not null
 );
+create index on orders (order_id);
+create index on order_items (order_id);
+create index on payments (order_id);
 alter table customers alter column biography set storage external;
 alter table orders alter column note set storage external;
 `;
