@@ -10,8 +10,6 @@ import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import { subStore } from '../../lakehouse/store/sub-store.ts';
 import { containsRow } from '../../lakehouse/table/row-bitmap.ts';
 import { openSnapshot } from '../../lakehouse/table/snapshot.ts';
-import type { ContractTools } from '../../services/ingest/contract-book.ts';
-import { contractTools } from '../../services/ingest/contract-tools.ts';
 import { contractFolder } from '../../services/ingest/contract-files.ts';
 import { startIngest } from '../../services/ingest/pipeline.ts';
 import type { IngestHandle, IngestOptions } from '../../services/ingest/pipeline.ts';
@@ -22,16 +20,6 @@ import type { RowValue } from '../../services/stream/sink.ts';
 import { systemClock } from '../../services/stream/triggers.ts';
 import { createFakeReader } from './fake-reader.ts';
 import type { FakeReader } from './fake-reader.ts';
-
-const openGate: ContractTools['compile'] = (contract) => ({
-  contractId: contract.id,
-  contractVersion: contract.version,
-  contractHash: contract.source.sha256,
-  check: () => null,
-  skipped: new Map(),
-  unknownColumns: new Map(),
-  nulled: new Map(),
-});
 
 export interface Parts {
   readonly folder: string;
@@ -62,7 +50,6 @@ export async function createParts(): Promise<Parts> {
         lake,
         stateFolder: join(folder, 'state'),
         contracts: contractFolder(join(folder, 'contracts')),
-        tools: { ...contractTools, ...(process.env['SLUICE_OPEN_GATE'] === undefined ? {} : { compile: openGate }) },
         trigger: { kind: 'interval', intervalMs: 0 },
         maxOffsetsPerTrigger: 100_000,
         memoryBytes: 128 * 1024 * 1024,
