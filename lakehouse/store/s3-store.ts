@@ -201,7 +201,9 @@ export function createS3Store(options: S3StoreOptions): ObjectStore {
 function connect(options: S3StoreOptions): Clients {
   const tls = options.tls ?? {};
   const timeoutMs = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
-  const config: S3ClientConfig = {
+  const config: S3ClientConfig & { readonly ignoreCache: boolean } = {
+    // Credentials files are read again by every new client: they may have been rotated.
+    ignoreCache: true,
     region: options.region,
     forcePathStyle: options.forcePathStyle,
     ...(options.endpoint === null ? {} : { endpoint: options.endpoint }),

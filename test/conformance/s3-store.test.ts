@@ -3,16 +3,20 @@
  * SLUICE_TEST_S3_REGION and credentials from the SDK's default chain), or the local one that all tests share.
  */
 import { randomUUID } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { probeConditionalPut } from '../../lakehouse/store/probe.ts';
 import { createS3Store } from '../../lakehouse/store/s3-store.ts';
 import type { S3StoreOptions, StoreRequest } from '../../lakehouse/store/s3-store.ts';
 import { requires } from '../support/requirements.ts';
 import { getS3 } from '../support/s3.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 import { registerStoreSuite } from './register-store-suite.ts';
 
+const temporary = temporaryFolder('credentials');
 const given = process.env['SLUICE_TEST_S3_ENDPOINT'];
 const suite = given === undefined ? await requires('the S3 store', 's3') : describe;
 const server = given === undefined && suite === describe ? await getS3() : null;
@@ -70,6 +74,26 @@ suite('the S3 store', () => {
     });
     expect(await store.putIfAbsent('k', new TextEncoder().encode('x'))).toBe('created');
     expect(asked).toBe(2);
+  });
+
+  it('reads a rotated credentials file again', async () => {
+    if (server === null) return;
+    const file = join(temporary, 'credentials');
+    const write = (id: string, secret: string): void =>
+      writeFileSync(file, `[default]\naws_access_key_id=${id}\naws_secret_access_key=${secret}\n`);
+    const before = { ...process.env };
+    for (const name of ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY', 'AWS_SESSION_TOKEN']) delete process.env[name];
+    process.env['AWS_SHARED_CREDENTIALS_FILE'] = file;
+    try {
+      write('old', 'old');
+      const store = createS3Store({ ...settings('rotated'), credentials: null });
+      await expect(store.put('k', new Uint8Array(1))).rejects.toMatchObject({ code: 'STORE_ACCESS_DENIED' });
+      write(server.accessKeyId, server.secretAccessKey);
+      await store.put('k', new Uint8Array(1));
+      await store.close();
+    } finally {
+      process.env = before;
+    }
   });
 
   it('counts its requests', async () => {
