@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 import type { CatalogTable } from '../../contracts/engine/catalog.ts';
 import type { Gate } from '../../contracts/engine/gate.ts';
+import type { Hasher } from '../../contracts/engine/privacy.ts';
 import type { Contract, TableContract } from '../../contracts/engine/model.ts';
 import { StoreError } from '../../lakehouse/store/store.ts';
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
@@ -33,6 +34,7 @@ export interface ContractBookOptions {
   readonly tools: ContractTools;
   /** The lake's root. */
   readonly store: ObjectStore;
+  readonly hasher: Hasher | null;
 }
 
 export interface ContractBook {
@@ -52,7 +54,7 @@ export interface ContractBook {
 const KEPT_FOLDER = '_sluice/contracts';
 
 export function createContractBook(options: ContractBookOptions): ContractBook {
-  const { files, tools, store, pipeline } = options;
+  const { files, tools, store, pipeline, hasher } = options;
   const kept = new Set<string>();
 
   function planOf(text: string, file: string, shape: TableShape, lake: StructType | null): TablePlan {
@@ -62,7 +64,7 @@ export function createContractBook(options: ContractBookOptions): ContractBook {
       const table = tools.select(contract, live);
       const gate = tools.compile(contract, live);
       const identity = { id: contract.id, version: contract.version, hash: hashOf(text), text };
-      return buildTablePlan({ table, contract: identity, gate, shape, lake });
+      return buildTablePlan({ table, contract: identity, gate, shape, lake, hasher });
     } catch (error) {
       if (error instanceof StreamError) throw error;
       throw new StreamError(

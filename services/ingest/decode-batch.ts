@@ -6,6 +6,7 @@
  */
 import { decisiveAction } from '../../contracts/engine/gate.ts';
 import type { Cell, GateOp, GateRow, Violation } from '../../contracts/engine/gate.ts';
+import { applyPrivacy } from '../../contracts/engine/privacy.ts';
 import type { ColumnVector } from '../../lakehouse/table/column.ts';
 import type { RowPosition } from '../../lakehouse/merge/merge.ts';
 import { DecodeError } from '../log/decode-error.ts';
@@ -185,6 +186,7 @@ export class BatchDecoder {
     if (found !== null && this.refused(record, event, key, found)) return;
     const parkedKeys = this.options.parkedKeys;
     if (parkedKeys.size > 0 && parkedKeys.has(key) && this.settleParked(record, event, key, partial)) return;
+    if (this.plan.privacy !== null) applyPrivacy(this.plan.privacy, event.row);
     const problem = event.op === 'd' ? this.appendKey(event.row) : this.append(event.row);
     if (problem !== null) {
       this.refused(record, event, key, [problem]);
@@ -277,6 +279,7 @@ export class BatchDecoder {
       this.counts.noop++;
       return;
     }
+    if (this.plan.privacy !== null) applyPrivacy(this.plan.privacy, event.row);
     if (key === null || this.appendKey(event.row) !== null) {
       this.counts.noop++;
       return;

@@ -2,6 +2,7 @@
  * The stream half of the product: discovers the tables that the reader writes, runs one ingest query for each, and keeps
  * what they share: the marks, the barriers of `consistent.json`, the memory budget, retention and the group mirror.
  */
+import { createHasher } from '../../contracts/engine/privacy.ts';
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import type { Mark } from '../log/event.ts';
 import type { EventLog } from '../log/log.ts';
@@ -41,6 +42,8 @@ export interface IngestOptions {
   readonly contracts: ContractFiles;
   /** The contract engine; default `contract-tools.ts`. */
   readonly tools?: ContractTools;
+  /** Key for `piiAction: hash`, 16 bytes or more; without it a contract that asks for hashing stops its table. */
+  readonly piiKey?: Uint8Array;
   readonly trigger: Trigger;
   readonly maxOffsetsPerTrigger: number;
   /** Bytes of events in hand, all tables together. */
@@ -97,6 +100,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
     pipeline: name,
     files: options.contracts,
     tools: options.tools ?? contractTools,
+    hasher: options.piiKey === undefined ? null : createHasher(options.piiKey),
     store: lake,
   });
   const parallel = options.parallel ?? 2;
@@ -142,7 +146,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
       limits: { maxOffsetsPerTrigger: options.maxOffsetsPerTrigger, batchBytesMax },
       readBytesMax: Math.min(batchBytesMax, 4 * MIB),
       awaitingBytesMax: Math.max(64 * MIB, options.memoryBytes),
-      now: clock.now,
+      now: () => clock.now(),
       newId: options.newId,
       publish: publisher === null ? null : (records) => publisher.publish(records),
       failpoint,
@@ -155,7 +159,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
       intervalMs: options.trigger.kind === 'interval' ? options.trigger.intervalMs : 0,
       budget,
       batchBytesEstimate: batchBytesMax,
-      barrier: keeper.barrier,
+      barrier: () => keeper.barrier(),
       signal,
       afterStep: () => afterStep(ingest),
       onFailure: (failure) => options.onFailure?.(failure),
@@ -268,7 +272,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
   const done =
     options.trigger.kind === 'available-now'
       ? drain().then(() => stop())
-      : Promise.all([feeding]).then(async () => {
+      : feeding.then(async () => {
           await Promise.all([...runners.values()].map((runner) => runner.done));
         });
 

@@ -99,14 +99,14 @@ export async function commitQuarantine(
 ): Promise<void> {
   const done = commit.txn === null ? null : await table.txnVersion(commit.txn.appId);
   const again = commit.txn !== null && done !== null && done >= commit.txn.version;
-  const parkedIds = new Set(rows.map((row) => row['id']));
+  const parkedIds = new Set(rows.map(idOf));
   // A row parked and healed by the same batch is written once, with its last status.
   const changed = new Map(changes.map((change) => [change.id, change]));
   const records: PlainRecord[] = rows.map((row) => {
-    const change = changed.get(String(row['id']));
+    const change = changed.get(idOf(row));
     return change === undefined ? row : { ...row, status: change.status };
   });
-  const revisions = rows.map((row) => changed.get(String(row['id']))?.revision ?? PARKED_REVISION);
+  const revisions = rows.map((row) => changed.get(idOf(row))?.revision ?? PARKED_REVISION);
   const micros = BigInt(commit.timestampMs) * 1000n;
   for (const { id, status, attempts, revision } of changed.values()) {
     if (parkedIds.has(id)) continue;
@@ -137,6 +137,8 @@ export async function commitQuarantine(
     timestampMs: commit.timestampMs,
   });
 }
+
+const idOf = (record: PlainRecord): string => (typeof record['id'] === 'string' ? record['id'] : '');
 
 /** The same record read twice in one batch (taken up again after it had awaited its base) is one row. */
 function firstOfEachId(records: readonly PlainRecord[]): number[] {

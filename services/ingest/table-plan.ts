@@ -2,9 +2,10 @@
 import type { CatalogColumn } from '../../contracts/engine/catalog.ts';
 import type { Gate } from '../../contracts/engine/gate.ts';
 import { lakeColumnName } from '../../contracts/engine/lake-name.ts';
+import { lakeMapping, privacyPlan } from '../../contracts/engine/privacy.ts';
+import type { Hasher, PrivacyPlan } from '../../contracts/engine/privacy.ts';
 import { isClassified, keyColumns } from '../../contracts/engine/model.ts';
 import type { OnUnrepresentable, TableContract, UnknownColumns } from '../../contracts/engine/model.ts';
-import { mapContractColumn } from '../../contracts/engine/type-table.ts';
 import type { DeltaType, StructField, StructType } from '../../lakehouse/table/schema.ts';
 import { createHash } from 'node:crypto';
 import type { TableShape } from '../log/event.ts';
@@ -36,6 +37,8 @@ export interface TablePlan {
   /** Source names, in key order. */
   readonly keySources: readonly string[];
   readonly maxQuarantineRatio: number | null;
+  /** What becomes of personal values before the lake; null = nothing. */
+  readonly privacy: PrivacyPlan | null;
   readonly unknownColumns: UnknownColumns;
   /** Source names of all columns in the contract, also of those that the lake does not get. */
   readonly contractColumns: readonly string[];
@@ -50,22 +53,25 @@ export interface TablePlanInput {
   readonly shape: TableShape | null;
   /** The table's schema in the lake; null when it does not exist yet. */
   readonly lake: StructType | null;
+  /** Hashes personal values; null = no key is configured. */
+  readonly hasher: Hasher | null;
 }
 
 /** @throws StreamError SCHEMA_CONFLICT without key columns, or with names that the lake cannot keep apart. */
-export function buildTablePlan({ table, contract, gate, shape, lake }: TablePlanInput): TablePlan {
+export function buildTablePlan({ table, contract, gate, shape, lake, hasher }: TablePlanInput): TablePlan {
   const live = new Map<string, CatalogColumn>(shape?.columns.map((column) => [column.name, column]) ?? []);
   const standing = new Map(lake?.fields.map((field) => [field.name.toLowerCase(), field.type]) ?? []);
   const fields: PlanField[] = [];
   for (const column of table.columns) {
-    // Dropped before the lake: the column exists neither in the table nor in its history.
-    if (column.piiAction === 'drop') continue;
     const sourceName = column.name;
+    const mapping = lakeMapping(column, live.get(sourceName) ?? null);
+    // Dropped before the lake: the column exists neither in the table nor in its history.
+    if (mapping === null) continue;
     fields.push({
       lakeName: lakeColumnName(sourceName),
       sourceName,
       type: storedType(table.physicalName, sourceName, {
-        wanted: mapContractColumn(column, live.get(sourceName) ?? null).delta,
+        wanted: mapping.delta,
         standing: standing.get(lakeColumnName(sourceName).toLowerCase()),
       }),
       isKey: column.keyPosition > 0,
@@ -91,6 +97,7 @@ export function buildTablePlan({ table, contract, gate, shape, lake }: TablePlan
     keyColumns: keySources.map(lakeColumnName),
     keySources,
     maxQuarantineRatio: table.maxQuarantineRatio,
+    privacy: privacyPlan(table, 'before-lake', hasher),
     unknownColumns: table.unknownColumns ?? 'evolve',
     contractColumns: table.columns.map((column) => column.name),
     shapeVersion: shape?.version ?? 0,

@@ -77,7 +77,7 @@ export function openCheckpoint(store: ObjectStore, path: string, newId: () => st
     plan,
     async latestPlan() {
       const newest = await newestNumber(store, `${path}/offsets/`);
-      return newest === null ? null : await plan(newest);
+      return newest === null ? null : plan(newest);
     },
     latestCommit: () => newestNumber(store, `${path}/commits/`),
     async writePlan(wanted) {

@@ -88,7 +88,7 @@ export function createQuery<B extends StreamBatch>(options: QueryOptions<B>): Qu
   }
 
   async function choose(at: QueryPosition, barrier: number | null): Promise<BatchPlan | null> {
-    if (standing !== null) return options.revise === null ? standing : await revised(standing, options.revise);
+    if (standing !== null) return options.revise === null ? standing : revised(standing, options.revise);
     const cuts = options.cutsAfter(at.markSequence);
     const planned = planBatch(at.nextOffsets, cuts, { ...options.limits, barrier });
     if (planned === null) {

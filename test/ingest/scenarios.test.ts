@@ -149,7 +149,7 @@ describe('quarantine', () => {
     expect(await cells()).toEqual({ 1: [1, 'one'], 2: [3, 'ok'] });
     expect(ingest.status().tables[0]).toMatchObject({ staleKeys: 1 });
     const parked = [...(await parts.rows('public/t__quarantine')).values()];
-    expect(parked.map((row) => row['rule_ids']).sort()).toHaveLength(2);
+    expect(parked).toHaveLength(2);
     await reader.commit([put(1, 60, 'good', 'u')]);
     await ingest.drain();
     expect(await cells()).toEqual({ 1: [60, 'good'], 2: [3, 'ok'] });
@@ -246,7 +246,8 @@ test('a column that the source adds arrives; one that it drops becomes NULL', as
   ]);
   await ingest.drain();
   const rows = await parts.rows('public/t');
-  expect([...rows.values()].map(({ id, n, body, extra }) => [id, n, body, extra]).sort()).toEqual([
+  const byId = [...rows.values()].sort((a, b) => Number(a['id']) - Number(b['id']));
+  expect(byId.map(({ id, n, body, extra }) => [id, n, body, extra])).toEqual([
     [1, 1, 'a', null],
     [2, 2, 'b', null],
     [3, null, 'c2', '9.99'],

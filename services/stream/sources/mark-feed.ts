@@ -51,6 +51,10 @@ async function deliver(
 
 type Json = Record<string, unknown>;
 
+function text(value: unknown, fallback: string): string {
+  return typeof value === 'string' || typeof value === 'number' ? String(value) : fallback;
+}
+
 /** LSNs stand as `16/B374D848`, other 64-bit numbers as decimal text (services/log, mark records). */
 export function decodeMark(value: Buffer, name: string): Mark {
   const body = JSON.parse(value.toString('utf8')) as Json;
@@ -79,14 +83,14 @@ export function decodeMark(value: Buffer, name: string): Mark {
     open: body['open'] === true,
     nextOffsets,
     full: body['full'] === true,
-    bytes: BigInt(String(body['bytes'] ?? '0')),
+    bytes: BigInt(text(body['bytes'], '0')),
     snapshotting: (body['snapshotting'] ?? []) as string[],
-    sourceTimeMicros: BigInt(String(body['sourceTimeMicros'] ?? '0')),
+    sourceTimeMicros: BigInt(text(body['sourceTimeMicros'], '0')),
     atMs: Number(body['atMs'] ?? 0),
   };
 }
 
 function lsnOf(value: unknown): Lsn {
-  const text = String(value ?? '0');
-  return text.includes('/') ? parseLsn(text) : (BigInt(text) as Lsn);
+  const written = text(value, '0');
+  return written.includes('/') ? parseLsn(written) : (BigInt(written) as Lsn);
 }
