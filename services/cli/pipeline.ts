@@ -58,7 +58,7 @@ export async function startPipeline(options: PipelineOptions): Promise<Pipeline>
     await probeConditionalPut(lake);
     const source = parts.reader ? await openSource(config, options.reload) : null;
     if (source !== null) await claim(source, lake, config);
-    const log = await openLog(config);
+    const log = await openLog(config, options.reload);
     undo.push(() => log.close());
     let ingest: IngestHandle | null = null;
     const reader =

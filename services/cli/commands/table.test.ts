@@ -10,6 +10,7 @@ import { buildColumn } from '../../../lakehouse/table/column-build.ts';
 import { commitTo } from '../../../lakehouse/table/commit.ts';
 import { createTable } from '../../../lakehouse/table/create.ts';
 import type { StructType } from '../../../lakehouse/table/schema.ts';
+import { appendBatch } from '../../../lakehouse/write/append-batch.ts';
 import { collectStats } from '../../../lakehouse/table/stats.ts';
 import { parseConfig } from '../../runtime/config.ts';
 import type { CliContext } from '../command.ts';
@@ -120,6 +121,26 @@ describe('sluice table', () => {
     const broken = await sluice('fsck', 'public.orders', '--json');
     expect(broken.code).toBe(1);
     expect(JSON.parse(broken.out).findings).toMatchObject([{ kind: 'file-missing', file: 'a.parquet' }]);
+  });
+
+  it('joins small files and purges, or sorts all', async () => {
+    const store = createFileStore(join(lake, 'public', 'many'));
+    let table = await createTable(store, { schema: SCHEMA });
+    for (const id of [3n, 1n, 2n]) {
+      const batch = { rowCount: 1, names: ['id'], columns: [buildColumn('long', 1, () => id)] };
+      table = (await appendBatch(table, batch)).snapshot;
+    }
+    expect(JSON.parse((await sluice('optimize', 'public.many', '--json')).out)).toMatchObject({
+      filesRemoved: 3,
+      filesAdded: 1,
+    });
+    expect((await sluice('optimize', 'public.many')).out).toBe('nothing to do\n');
+    expect(JSON.parse((await sluice('optimize', 'public.many', '--sort', 'id', '--json')).out)).toMatchObject({
+      filesAdded: 1,
+    });
+    expect(await sluice('optimize', 'public.many', '--sort', 'x')).toMatchObject({ code: 2 });
+    expect(await sluice('optimize', 'public.many', '--target-size', 'big')).toMatchObject({ code: 2 });
+    expect((await sluice('show', 'public.many')).out).toMatch(/rows\s+3/);
   });
 
   it('says what is wrong with a wrong name, version or option', async () => {

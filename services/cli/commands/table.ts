@@ -4,6 +4,7 @@ import { checkpointCommand } from './table-checkpoint.ts';
 import { filesCommand } from './table-files.ts';
 import { fsckCommand } from './table-fsck.ts';
 import { historyCommand } from './table-history.ts';
+import { optimizeCommand } from './table-optimize.ts';
 import { restoreCommand } from './table-restore.ts';
 import { schemaCommand } from './table-schema.ts';
 import { showCommand } from './table-show.ts';
@@ -18,6 +19,7 @@ export const tableCommands: CommandModule = (program, context) => {
     filesCommand,
     schemaCommand,
     changesCommand,
+    optimizeCommand,
     checkpointCommand,
     vacuumCommand,
     fsckCommand,

@@ -1,0 +1,161 @@
+/**
+ * A running service: pipeline, endpoint, metrics and an end in order. `sluice run`, `reader` and `stream` are this with
+ * different parts. A named state stops its table and the process stays up, so that no supervisor loops over it.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { failpointFromEnvironment } from '../runtime/failpoints.ts';
+import { startHttp, type HttpServer } from '../runtime/http.ts';
+import { createLogger, type Logger } from '../runtime/logger.ts';
+import { createMetrics, type Metrics } from '../runtime/metrics.ts';
+import { ExitCode } from '../runtime/errors.ts';
+import type { Config } from '../runtime/config.ts';
+import type { CliContext } from './command.ts';
+import { startPipeline, type Pipeline, type PipelineParts } from './pipeline.ts';
+import { statusReport } from './status-report.ts';
+import { markBehind } from './verify-tables.ts';
+
+export interface ServiceOptions {
+  readonly config: Config;
+  readonly reload: () => Config;
+  readonly parts: PipelineParts;
+  readonly availableNow: boolean;
+  /** Rows that went to quarantine make available-now end with 1. */
+  readonly failOnQuarantine: boolean;
+}
+
+/** A loop that has not turned for this long is not alive; an outside part that has not answered for this long is not ready. */
+const SILENCE_MS = 60_000;
+const STOP_MS = 10_000;
+const WATCH_MS = 1_000;
+
+export async function runService(options: ServiceOptions, context: CliContext): Promise<ExitCode> {
+  const { config } = options;
+  const logger = createLogger({ level: config.logging.level, pipeline: config.name });
+  const metrics = createMetrics();
+  const failpoint = failpointFromEnvironment(context.env['SLUICE_FAILPOINT'], () =>
+    process.kill(process.pid, 'SIGKILL'),
+  );
+  const pipeline = await startPipeline({ ...options, logger, metrics, failpoint });
+  const watch = createWatch(pipeline, config, metrics);
+  let http: HttpServer | null = null;
+  const ended = new AbortController();
+  try {
+    http = await startHttp({ ...config.http, metrics, health: watch.health });
+    logger.info({ url: http.url, parts: options.parts }, 'running');
+    const watching = watch.run(ended.signal);
+    const outcome = options.availableNow
+      ? await catchUp(pipeline, options, context, logger)
+      : await follow(pipeline, context.signal);
+    ended.abort();
+    await watching;
+    return outcome;
+  } finally {
+    ended.abort();
+    await Promise.race([pipeline.stop(), sleep(STOP_MS, undefined, { ref: false })]);
+    await http?.close();
+    logger.info('stopped');
+  }
+}
+
+/** Until a signal; a part that cannot go on by a named state leaves the process up for whoever looks. */
+async function follow(pipeline: Pipeline, signal: AbortSignal): Promise<ExitCode> {
+  const stopped = new Promise<void>((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+  await Promise.race([stopped, pipeline.done]);
+  return ExitCode.clean;
+}
+
+async function catchUp(
+  pipeline: Pipeline,
+  options: ServiceOptions,
+  context: CliContext,
+  logger: Logger,
+): Promise<ExitCode> {
+  const { ingest, source } = pipeline;
+  const stop = new AbortController();
+  const onAbort = (): void => stop.abort();
+  context.signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    if (source !== null && ingest !== null) {
+      const lsn = await markBehind(source);
+      const stuck = watchForStops(pipeline, stop.signal);
+      await Promise.race([ingest.catchUp(lsn, stop.signal), pipeline.done, stuck]);
+    } else if (ingest !== null) await Promise.race([ingest.drain(stop.signal), pipeline.done]);
+    else if (source !== null) await readerCatchesUp(pipeline, await markBehind(source), stop.signal);
+  } finally {
+    stop.abort();
+    context.signal.removeEventListener('abort', onAbort);
+  }
+  const report = statusReport(pipeline, options.config.name);
+  const broken = report.tables.filter((table) => table.why !== null);
+  for (const table of broken)
+    context.err(`sluice: ${table.table} ${table.state}: ${table.why ?? ''}\n  ${table.remedy ?? ''}\n`);
+  if (report.reader?.stopped != null || broken.length > 0) return ExitCode.namedState;
+  const quarantined = report.tables.reduce((sum, table) => sum + table.quarantined, 0);
+  logger.info({ quarantined, consistent: report.consistent }, 'caught up');
+  return quarantined > 0 && options.failOnQuarantine ? ExitCode.findings : ExitCode.clean;
+}
+
+async function readerCatchesUp(pipeline: Pipeline, lsn: bigint, signal: AbortSignal): Promise<void> {
+  for (;;) {
+    const status = pipeline.reader?.status();
+    const reading = status?.tables.some((table) => table.snapshotProgress !== null) === true;
+    if (signal.aborted || status === undefined || (status.durableLsn >= lsn && !reading)) return;
+    await Promise.race([sleep(50), pipeline.done]);
+  }
+}
+
+/** Resolves when the reader stopped by a named state or every table has stopped: nothing more will come. */
+async function watchForStops(pipeline: Pipeline, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    await sleep(200, undefined, { signal }).catch(() => undefined);
+    if (pipeline.reader?.status().stopped != null) return;
+    const tables = pipeline.ingest?.status().tables ?? [];
+    if (tables.length > 0 && tables.every((table) => table.message !== null)) return;
+  }
+}
+
+function createWatch(pipeline: Pipeline, config: Config, metrics: Metrics) {
+  let turnedMs = Date.now();
+  let sourceMs = Date.now();
+  let failing: string | null = null;
+  const look = (): void => {
+    turnedMs = Date.now();
+    const report = statusReport(pipeline, config.name);
+    if (report.reader === null || ['streaming', 'standby', 'stopped'].includes(report.reader.phase))
+      sourceMs = turnedMs;
+    failing = report.reader?.lastError ?? null;
+    const reader = pipeline.reader?.status();
+    if (reader !== undefined) {
+      metrics.readerConfirmedLsn.set(Number(reader.confirmedLsn));
+      metrics.readerReceivedLsn.set(Number(reader.receivedLsn));
+      metrics.slotRetainedBytes.set(Number(reader.insurance?.heldBytes ?? 0n));
+    }
+    metrics.tableState.reset();
+    for (const table of report.tables) {
+      metrics.tableState.set({ table: table.table, state: table.state }, 1);
+      metrics.lagBytes.set({ table: table.table }, Number(table.lagBytes));
+      metrics.lagSeconds.set({ table: table.table }, table.lagSeconds);
+    }
+  };
+  return {
+    async run(signal: AbortSignal): Promise<void> {
+      while (!signal.aborted) {
+        look();
+        await sleep(WATCH_MS, undefined, { signal }).catch(() => undefined);
+      }
+    },
+    health: {
+      alive: () => Date.now() - turnedMs < SILENCE_MS,
+      notReady: () =>
+        Date.now() - sourceMs < SILENCE_MS
+          ? []
+          : [
+              `source: no answer for ${Math.round((Date.now() - sourceMs) / 1000)} s${failing === null ? '' : ` (${failing})`}`,
+            ],
+      status: () => Promise.resolve(statusReport(pipeline, config.name)),
+    },
+  };
+}

@@ -1,0 +1,127 @@
+/** One table of states, positions and lag, from a running pipeline. `sluice status` asks the endpoint for it. */
+import { formatLsn } from '../log/position.ts';
+import { formatSize } from '../runtime/duration.ts';
+import type { Pipeline } from './pipeline.ts';
+
+export interface TableLine {
+  readonly table: string;
+  readonly state: string;
+  readonly why: string | null;
+  readonly remedy: string | null;
+  readonly snapshot: number | null;
+  readonly committedLsn: string | null;
+  readonly version: string | null;
+  readonly batchId: string | null;
+  readonly lagRecords: string;
+  readonly lagBytes: string;
+  readonly lagSeconds: number;
+  readonly quarantined: number;
+  readonly staleKeys: number;
+  readonly lastBatch: { readonly rows: number; readonly bytesWritten: number } | null;
+}
+
+export interface StatusReport {
+  readonly schemaVersion: 1;
+  readonly pipeline: string;
+  readonly reader: {
+    readonly phase: string;
+    readonly stopped: { readonly state: string; readonly detail: string; readonly remedy: string } | null;
+    readonly sourceLsn: string;
+    readonly receivedLsn: string;
+    readonly logLsn: string;
+    readonly confirmedLsn: string;
+    readonly lagBytes: string;
+    readonly lagMs: number;
+    readonly slot: unknown;
+    readonly lastError: string | null;
+  } | null;
+  readonly consistent: { readonly lsn: string; readonly markSequence: number } | null;
+  readonly tables: readonly TableLine[];
+  readonly store: { readonly requests: number; readonly sentBytes: number; readonly receivedBytes: number };
+}
+
+export function statusReport(pipeline: Pipeline, name: string): StatusReport {
+  const reader = pipeline.reader?.status() ?? null;
+  const ingest = pipeline.ingest?.status() ?? null;
+  const names = new Set([
+    ...(ingest?.tables.map((table) => table.table) ?? []),
+    ...(reader?.tables.map((table) => `${table.schema}.${table.table}`) ?? []),
+  ]);
+  return {
+    schemaVersion: 1,
+    pipeline: name,
+    reader:
+      reader === null
+        ? null
+        : {
+            phase: reader.phase,
+            stopped: reader.stopped,
+            sourceLsn: formatLsn(reader.sourceLsn),
+            receivedLsn: formatLsn(reader.receivedLsn),
+            logLsn: formatLsn(reader.durableLsn),
+            confirmedLsn: formatLsn(reader.confirmedLsn),
+            lagBytes: reader.lagBytes.toString(),
+            lagMs: reader.lagMs,
+            slot: reader.insurance,
+            lastError: reader.lastError,
+          },
+    consistent: ingest?.consistent ?? null,
+    tables: [...names].toSorted(byText).map((id) => tableLine(id, reader, ingest)),
+    store: pipeline.counts,
+  };
+}
+
+const byText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+
+type Reader = ReturnType<NonNullable<Pipeline['reader']>['status']> | null;
+type Ingest = ReturnType<NonNullable<Pipeline['ingest']>['status']> | null;
+
+function tableLine(id: string, reader: Reader, ingest: Ingest): TableLine {
+  const source = reader?.tables.find((table) => `${table.schema}.${table.table}` === id);
+  const lake = ingest?.tables.find((table) => table.table === id);
+  const refused = source?.reason ?? null;
+  return {
+    table: id,
+    state:
+      refused?.state ??
+      lake?.state ??
+      (source?.phase === 'streaming' ? 'STREAMING' : (source?.phase ?? 'unknown').toUpperCase()),
+    why: refused?.detail ?? lake?.message ?? null,
+    remedy: refused?.remedy ?? lake?.remedy ?? null,
+    snapshot: source?.snapshotProgress ?? null,
+    committedLsn: lake?.lsn ?? null,
+    version: lake?.version?.toString() ?? null,
+    batchId: lake?.batchId?.toString() ?? null,
+    lagRecords: (lake?.lagRecords ?? 0n).toString(),
+    lagBytes: (lake?.lagBytes ?? 0n).toString(),
+    lagSeconds: lake?.lagSeconds ?? 0,
+    quarantined: lake?.ledger.quarantined ?? 0,
+    staleKeys: lake?.staleKeys ?? 0,
+    lastBatch:
+      lake?.lastBatch === null || lake === undefined
+        ? null
+        : { rows: lake.lastBatch.rows, bytesWritten: lake.lastBatch.bytesWritten },
+  };
+}
+
+/** The report as a person reads it. */
+export function describeStatus(report: StatusReport): string {
+  let text = `pipeline ${report.pipeline}\n`;
+  const { reader } = report;
+  if (reader !== null) {
+    text += `reader ${reader.phase}: source ${reader.sourceLsn}, log ${reader.logLsn}, confirmed ${reader.confirmedLsn}, lag ${formatSize(Number(reader.lagBytes))}\n`;
+    if (reader.stopped !== null)
+      text += `  ${reader.stopped.state}: ${reader.stopped.detail}\n  ${reader.stopped.remedy}\n`;
+    if (reader.lastError !== null) text += `  last error: ${reader.lastError}\n`;
+  }
+  if (report.consistent !== null) text += `consistent at ${report.consistent.lsn}\n`;
+  for (const table of report.tables) {
+    const progress = table.snapshot === null ? '' : ` ${Math.round(table.snapshot * 100)}%`;
+    const last = table.lastBatch === null ? '' : `, last batch ${table.lastBatch.rows} rows`;
+    text += `${table.table}  ${table.state}${progress}  version ${table.version ?? '-'}  at ${table.committedLsn ?? '-'}  lag ${formatSize(Number(table.lagBytes))} ${table.lagSeconds} s${last}\n`;
+    if (table.quarantined > 0)
+      text += `  ${table.quarantined} quarantined in this run, ${table.staleKeys} keys stale\n`;
+    if (table.why !== null) text += `  ${table.why}\n  ${table.remedy ?? ''}\n`;
+  }
+  return text;
+}
