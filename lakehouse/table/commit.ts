@@ -63,6 +63,11 @@ export interface CommitResult {
 }
 
 const ATTEMPTS_MAX = 40;
+/**
+ * Pause after a lost race: short, for the version is free again at once, and growing, for the more lose the more there are.
+ * (A store that fails is given more time: DEFAULT_BACKOFF.)
+ */
+const RACE_PAUSE = { baseMs: 5, capMs: 500 };
 
 /** @throws TableError COMMIT_CONTENTION | COMMIT_INVALID | COMMIT_OUTCOME_UNKNOWN | PROTOCOL_UNSUPPORTED; StoreError; whatever `rebase` throws */
 export async function commitTo(
@@ -83,7 +88,7 @@ export async function commitTo(
     const next = await rebase(proposal, snapshot, outcome.winners);
     if (next === null) return { version: null, snapshot, conflicts: conflicts + 1 };
     proposal = next;
-    await backoff.sleep(backoffMs(backoff, conflicts));
+    await backoff.sleep(backoffMs({ ...backoff, ...RACE_PAUSE }, conflicts));
   }
   throw new TableError(
     'COMMIT_CONTENTION',
