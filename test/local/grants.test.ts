@@ -1,0 +1,75 @@
+/** The grants as a server takes them: the role can do what Sluice does, and no more. */
+import pg from 'pg';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { grantsSql } from '../../ops/sql/grants.ts';
+import { getPostgres } from '../support/postgres.ts';
+import type { TestDatabase } from '../support/postgres.ts';
+import { requires } from '../support/requirements.ts';
+
+for (const major of [14, 18] as const) {
+  const suite = await requires(`grants on PostgreSQL ${major}`, `pg${major}`);
+  suite(`grants on PostgreSQL ${major}`, () => {
+    let database: TestDatabase;
+    // Roles belong to the whole server: the name must be this test's own, and may be ugly.
+    const role = `r"'$grants$;\n-- ${process.pid}_${Date.now()}`;
+    beforeAll(async () => {
+      database = await getPostgres({ major });
+      await database.query('create table orders (id int primary key); insert into orders values (1); create schema s');
+      await database.query('create table s."Odd ""name""" (id int primary key)');
+    });
+    afterAll(async () => {
+      const quoted = `"${role.replaceAll('"', '""')}"`;
+      await database.query(`drop owned by ${quoted}`);
+      await database.query(`drop role ${quoted}`);
+      await database.close();
+    });
+
+    it('can be run twice, and then the role reads, replicates, and cannot write', async () => {
+      const sql = grantsSql({
+        server: 'plain',
+        database: database.database,
+        role,
+        publication: "it's\\p",
+        slot: 's',
+        tables: [
+          { schema: 'public', table: 'orders' },
+          { schema: 's', table: 'Odd "name"' },
+        ],
+        wholeSchemas: ['public'],
+        major,
+      });
+      await database.query(sql);
+      await database.query(sql);
+      await database.query(`alter role "${role.replaceAll('"', '""')}" password 'pw'`);
+      await database.query('create table later (id int)');
+
+      const client = new pg.Client({
+        host: database.host,
+        port: database.port,
+        database: database.database,
+        user: role,
+        password: 'pw',
+      });
+      await client.connect();
+      try {
+        expect((await client.query('select count(*)::int n from orders')).rows).toEqual([{ n: 1 }]);
+        expect((await client.query('select count(*)::int n from s."Odd ""name"""')).rows).toEqual([{ n: 0 }]);
+        expect((await client.query('select count(*)::int n from later')).rows).toEqual([{ n: 0 }]);
+        const slot = `s_${database.database}`;
+        await client.query('select pg_create_logical_replication_slot($1, $2)', [slot, 'pgoutput']);
+        await client.query('select pg_drop_replication_slot($1)', [slot]);
+        await expect(client.query('insert into orders values (2)')).rejects.toThrow('permission denied');
+        await expect(client.query('drop publication "it\'s\\p"')).rejects.toThrow('must be owner');
+      } finally {
+        await client.end();
+      }
+      const published = await database.query(
+        'select tablename from pg_publication_tables where pubname = $1 order by 1',
+        ["it's\\p"],
+      );
+      expect(published.map(({ tablename }) => tablename)).toEqual(
+        major >= 15 ? ['Odd "name"', 'later', 'orders'] : ['Odd "name"', 'orders'],
+      );
+    });
+  });
+}
