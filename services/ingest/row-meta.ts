@@ -5,6 +5,7 @@ import { ROW_OPS } from '../stream/sink.ts';
 import type { RowOp } from '../stream/sink.ts';
 
 const INITIAL_ROWS = 1024;
+const NO_KIND = 0xff;
 const OP_NAMES: Readonly<Record<string, RowOp>> = {
   c: 'insert',
   u: 'update',
@@ -31,7 +32,7 @@ export class RowMeta {
   private shapeValues = new Int32Array(INITIAL_ROWS);
   private committedValues = new BigInt64Array(INITIAL_ROWS);
   /** Kind of each key's newest row. */
-  private lastKinds = new Map<number, number>();
+  private lastKinds = new Uint8Array(INITIAL_ROWS).fill(NO_KIND);
 
   push(event: DecodedEvent, kind: number, keyId: number, otherKeyId: number, partition: number, offset: bigint): void {
     const row = this.length;
@@ -47,12 +48,14 @@ export class RowMeta {
     this.offsetValues[row] = offset;
     this.shapeValues[row] = event.shapeVersion;
     this.committedValues[row] = event.committedAtMicros;
-    this.lastKinds.set(keyId, kind);
+    if (keyId >= this.lastKinds.length) this.lastKinds = widerKinds(this.lastKinds, keyId);
+    this.lastKinds[keyId] = kind;
     this.length = row + 1;
   }
 
-  lastKindOf(keyId: number): number | undefined {
-    return this.lastKinds.get(keyId);
+  /** Kind of a key's newest row, or NO_KIND. */
+  lastKindOf(keyId: number): number {
+    return this.lastKinds[keyId] ?? NO_KIND;
   }
 
   /** Gives `event` the position just behind that of a row. */
@@ -120,6 +123,12 @@ export class RowMeta {
     this.committedValues = wider(this.committedValues, new BigInt64Array(capacity));
     this.capacity = capacity;
   }
+}
+
+function widerKinds(from: Uint8Array<ArrayBuffer>, keyId: number): Uint8Array<ArrayBuffer> {
+  const to = new Uint8Array(Math.max(from.length * 2, keyId + 1)).fill(NO_KIND);
+  to.set(from);
+  return to;
 }
 
 function wider<A extends Int32Array | BigUint64Array | Uint8Array | BigInt64Array>(from: A, to: A): A {
