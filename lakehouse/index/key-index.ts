@@ -184,7 +184,7 @@ function indexOver(
     const cutoff = options.fenceCutoffSecond();
     return {
       keepAll,
-      keepsFile: (file) => file >= known || pathByOrdinal.has(file),
+      keepsRow: (file) => file >= known || pathByOrdinal.has(file),
       keepsFence: (second) => second >= cutoff,
     };
   }

@@ -2,6 +2,7 @@
  * What of the key index lies on disk: which runs, for which table at which version, and which path each file ordinal means.
  * Written whole under another name and renamed, after the runs it names are synced: it is always of one piece.
  */
+import { randomUUID } from 'node:crypto';
 import { open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { IndexError } from './index-error.ts';
@@ -39,7 +40,8 @@ export async function saveManifest(dir: string, manifest: Manifest): Promise<voi
     tableVersion: String(manifest.tableVersion),
     truncate: manifest.truncate === null ? null : { ...manifest.truncate, lsn: String(manifest.truncate.lsn) },
   });
-  const temporary = join(dir, `${NAME}.tmp`);
+  // A name of its own: a process that was thought dead may still be writing here.
+  const temporary = join(dir, `${randomUUID()}.tmp`);
   const file = await open(temporary, 'w');
   try {
     await file.writeFile(text);

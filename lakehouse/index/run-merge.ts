@@ -14,8 +14,8 @@ export interface MergeSource {
 }
 
 export interface MergeRules {
-  /** Whether an entry of this file (or fence, by the second in which it was written) is still of use. */
-  keepsFile(file: number): boolean;
+  /** Whether an entry of this row (or fence, by the second in which it was written) is still of use. */
+  keepsRow(file: number, row: number): boolean;
   keepsFence(second: number): boolean;
   /** Keep the entries of every source: for sources that have no age order, as in a rebuild. */
   readonly keepAll: boolean;
@@ -99,7 +99,11 @@ export async function mergeRuns(
       if (!repeated) for (let word = 0; word < HASH_WORDS; word++) last[word] = block[at + word] ?? 0;
       lastSource = cursor;
       const file = block[at + HASH_WORDS] ?? 0;
-      if (file === FENCE ? rules.keepsFence(block[at + HASH_WORDS + 1] ?? 0) : rules.keepsFile(file)) {
+      if (
+        file === FENCE
+          ? rules.keepsFence(block[at + HASH_WORDS + 1] ?? 0)
+          : rules.keepsRow(file, block[at + HASH_WORDS + 1] ?? 0)
+      ) {
         for (let word = 0; word < ENTRY_WORDS; word++) out[written + word] = block[at + word] ?? 0;
         written += ENTRY_WORDS;
         if (written === out.length) {

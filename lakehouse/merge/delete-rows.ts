@@ -150,8 +150,14 @@ export async function* livingRows(
   if (parts.length > 0) yield joinBatches(parts);
 }
 
+/** Rows of a batch, ascending and without repeats. */
 export function pickRows(batch: ColumnBatch, rows: Uint32Array): ColumnBatch {
-  if (rows.length === batch.rowCount) return batch;
+  // Ascending, and as many as there are: all of them.
+  return rows.length === batch.rowCount ? batch : arrangeRows(batch, rows);
+}
+
+/** Rows of a batch in any order. */
+export function arrangeRows(batch: ColumnBatch, rows: Uint32Array): ColumnBatch {
   const picks = picksOf(rows);
   return { rowCount: rows.length, names: batch.names, columns: batch.columns.map((column) => gather([column], picks)) };
 }

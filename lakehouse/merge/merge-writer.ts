@@ -33,6 +33,8 @@ import { MergeError } from './merge-error.ts';
 import { NO_BASE, resolveRows, type Resolution } from './resolve.ts';
 import { stageMerge, type Reusable, type Staged } from './stage.ts';
 import { createTableState, type NewTable, type TableState } from './table-state.ts';
+import { AUTO_COMPACT_RULES, autoCompaction, type AutoCompactRules } from '../upkeep/compact-plan.ts';
+import { compactTable, type CompactOptions, type CompactOwner, type CompactResult } from '../upkeep/compact.ts';
 import { findTruncated, type TruncatedRows } from './truncate.ts';
 import { createTurn } from './turn.ts';
 import { createUpkeepBeside } from './upkeep-beside.ts';
@@ -56,6 +58,8 @@ export interface MergeTableOptions {
   readonly fileBytesMax?: number;
   /** Commits between two checkpoints; default 50. */
   readonly checkpointEvery?: number;
+  /** When to compact by itself; default AUTO_COMPACT_RULES, null: never. Not done in append mode. */
+  readonly autoCompact?: AutoCompactRules | null;
   /** Told of failed background work (checkpoints, fence files); it is tried again later. */
   readonly onUpkeepError?: (error: unknown) => void;
   readonly failpoint?: FailpointHook;
@@ -64,6 +68,10 @@ export interface MergeTableOptions {
   readonly indexMemoryEntries?: number;
 }
 
+/** Commits between two looks at whether to compact: a look costs a pass over the list of files. */
+const COMPACTION_LOOK_COMMITS = 16;
+/** Columns rewritten at a time beside running merges, bytes: some tenths of a second of the one thread. */
+const AUTO_COMPACT_BYTES = 32 * 1024 * 1024;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** A batch's standing against one snapshot. */
@@ -75,7 +83,18 @@ interface Resolved {
   readonly truncated: TruncatedRows;
 }
 
-export async function openMergeTable(options: MergeTableOptions): Promise<MergeTable> {
+/** What the owner of a table can do beside merging. */
+export interface OwnedMergeTable extends MergeTable {
+  /**
+   * Compaction beside the merges: files are rewritten while batches go on, only its commits take a turn. The key index is
+   * pointed to the new places. @throws as compactTable
+   */
+  optimize(request?: CompactOptions): Promise<CompactResult>;
+  /** Waits for the background work (checkpoints, fence files, auto-compaction) begun so far. */
+  settled(): Promise<void>;
+}
+
+export async function openMergeTable(options: MergeTableOptions): Promise<OwnedMergeTable> {
   const mode = options.mode ?? 'merge';
   const now = options.now ?? Date.now;
   const failpoint = options.failpoint ?? NO_FAILPOINT;
@@ -103,6 +122,8 @@ export async function openMergeTable(options: MergeTableOptions): Promise<MergeT
   });
   const inTurn = createTurn();
   const prepared = new WeakMap<PreparedMerge, Resolved>();
+  const stop = new AbortController();
+  let sinceCompaction = 0;
   let closed = false;
   const uri = options.store.uri;
 
@@ -164,8 +185,31 @@ export async function openMergeTable(options: MergeTableOptions): Promise<MergeT
     // An index at any other version follows the log before its next use.
     if (resolved.index?.version() === done.snapshot.version - 1n)
       await resolved.index.apply({ ...staged.change, version: done.snapshot.version });
+    considerCompaction(done.snapshot);
     upkeep.afterCommit(done.snapshot, mode === 'append' ? null : { fields: resolved.keyed.keyFields });
     return toResult(done.version, resolved, staged, done.conflicts);
+  }
+
+  function considerCompaction(snapshot: Snapshot): void {
+    const rules = options.autoCompact === undefined ? AUTO_COMPACT_RULES : options.autoCompact;
+    if (rules === null || mode === 'append' || ++sinceCompaction < COMPACTION_LOOK_COMMITS) return;
+    sinceCompaction = 0;
+    const plan = autoCompaction(snapshot, rules);
+    if (plan !== null)
+      upkeep.run(async () => {
+        await optimize({ plan, fileBytesMax: AUTO_COMPACT_BYTES });
+      });
+  }
+
+  async function optimize(request: CompactOptions): Promise<CompactResult> {
+    const snapshot = await inTurn(async () => {
+      assertOpen();
+      return state.refresh();
+    });
+    if (snapshot === null) throw new MergeError('MERGE_BAD_BATCH', uri, 'there is no table to optimize yet');
+    const signal = request.signal === undefined ? stop.signal : AbortSignal.any([request.signal, stop.signal]);
+    const wanted: CompactOptions = { codec: settings.codec, now, ...request, signal };
+    return compactTable(snapshot, wanted, compactOwner(state, inTurn));
   }
 
   async function resolveAgain(given: PreparedMerge): Promise<Resolved> {
@@ -181,11 +225,32 @@ export async function openMergeTable(options: MergeTableOptions): Promise<MergeT
         assertOpen();
         return (await state.refresh())?.txns.get(appId)?.version ?? null;
       }),
-    close: () =>
+    optimize: (request = {}) => optimize(request),
+    settled: () => upkeep.settled(),
+    async close() {
+      closed = true;
+      stop.abort();
+      await upkeep.settled();
+      await inTurn(() => state.close());
+    },
+  };
+}
+
+function compactOwner(state: TableState, inTurn: ReturnType<typeof createTurn>): CompactOwner | null {
+  const index = state.openIndex();
+  const keyFields = state.keyFields();
+  // Without an open index the next batch's follows the log to the new files.
+  if (index === null || keyFields === null) return null;
+  return {
+    index,
+    keyColumns: keyFields.map((field) => field.name),
+    vectors: state.vectors,
+    exclusively: (work) =>
       inTurn(async () => {
-        closed = true;
-        await upkeep.settled();
-        await state.close();
+        const newest = await state.refresh();
+        if (newest === null) return;
+        if (state.openIndex() === index) await state.index(newest, keyFields);
+        state.advance(await work(newest));
       }),
   };
 }

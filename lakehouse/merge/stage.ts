@@ -307,7 +307,9 @@ function toStaged(input: StageInput, evolution: Evolution, pieces: Pieces): Stag
     operation,
     change: {
       entries: joinEntries([...written.map((one) => one.entries), pieces.fenceEntries ?? NO_FILES.entries]),
-      added: written.flatMap((one) => one.files.flatMap(({ ordinal, path }) => (ordinal === null ? [] : [{ ordinal, path }]))),
+      added: written.flatMap((one) =>
+        one.files.flatMap(({ ordinal, path }) => (ordinal === null ? [] : [{ ordinal, path }])),
+      ),
       removed,
       truncate: keyed.source.truncate,
     },

@@ -52,6 +52,8 @@ export interface TableState {
   ensure(batch: KeyedBatch): Promise<Snapshot>;
   /** The index for this key, at the snapshot's version. Null in append mode. */
   index(snapshot: Snapshot, keyFields: readonly StructField[]): Promise<KeyIndex | null>;
+  /** The key that the index was last opened for. */
+  keyFields(): readonly StructField[] | null;
   /** The index as it stands, if it was opened. */
   openIndex(): KeyIndex | null;
   readonly vectors: VectorCache;
@@ -67,6 +69,7 @@ export function createTableState(options: StateOptions): TableState {
   let snapshot: Snapshot | null = null;
   let index: KeyIndex | null = null;
   let indexKey = '';
+  let lastKey: readonly StructField[] | null = null;
   let lastFollow: FollowKind | null = null;
   let baseRows: BaseRows | null = null;
 
@@ -121,6 +124,7 @@ export function createTableState(options: StateOptions): TableState {
       },
     );
     indexKey = wanted;
+    lastKey = keyFields;
     baseRows = baseRowsOver(index);
     return index;
   }
@@ -142,6 +146,7 @@ export function createTableState(options: StateOptions): TableState {
       lastFollow = await followTable({ index: opened, vectors, keyColumns, keys: { fields: keyFields } }, table);
       return opened;
     },
+    keyFields: () => lastKey,
     openIndex: () => index,
     vectors,
     baseRows: () => baseRows ?? baseRowsOver({ pathOf: () => undefined }),

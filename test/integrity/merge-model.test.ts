@@ -4,13 +4,14 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { MERGE_FAILPOINTS, type MergeFailpoint } from '../../lakehouse/merge/failpoint.ts';
-import type { MergeMode, MergeTable } from '../../lakehouse/merge/merge.ts';
-import { openMergeTable } from '../../lakehouse/merge/merge-writer.ts';
+import type { MergeMode } from '../../lakehouse/merge/merge.ts';
+import { openMergeTable, type OwnedMergeTable } from '../../lakehouse/merge/merge-writer.ts';
 import { changesSchema, readChanges } from '../../lakehouse/read/changes.ts';
 import { scan } from '../../lakehouse/read/scan.ts';
 import { createMemoryStore } from '../../lakehouse/store/memory-store.ts';
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import { openSnapshot } from '../../lakehouse/table/snapshot.ts';
+import { compactTable, type CompactOptions } from '../../lakehouse/upkeep/compact.ts';
 import type { StructField } from '../../lakehouse/table/schema.ts';
 import { canonicalRows } from '../support/canonical-rows.ts';
 import type { Cell } from '../support/column-from.ts';
@@ -26,7 +27,7 @@ import {
 } from './merge-model.ts';
 
 /** Ten thousand sequences: SLUICE_TEST_RUNS=2000 (each of the five layouts runs that many). */
-const RUNS = Number(process.env['SLUICE_TEST_RUNS'] ?? 40);
+const RUNS = Number(process.env['SLUICE_TEST_RUNS'] ?? 15);
 
 class Crash extends Error {}
 
@@ -131,6 +132,11 @@ const stepOf = fc.record({
     { weight: 6, arbitrary: fc.constant(null) },
     { weight: 1, arbitrary: fc.constantFrom(...MERGE_FAILPOINTS) },
   ),
+  compact: fc.oneof(
+    { weight: 5, arbitrary: fc.constant('no' as const) },
+    { weight: 2, arbitrary: fc.constantFrom('own' as const, 'foreign' as const, 'racing' as const) },
+  ),
+  ordered: fc.boolean(),
   reopen: fc.oneof(
     { weight: 6, arbitrary: fc.constant('no' as const) },
     { weight: 1, arbitrary: fc.constantFrom('same' as const, 'lost' as const) },
@@ -164,7 +170,7 @@ function batchOf(step: Step, clock: { epoch: number; lsn: number }, added: boole
 }
 
 interface Process {
-  readonly table: MergeTable;
+  readonly table: OwnedMergeTable;
   readonly mortal: ReturnType<typeof mortalStore>;
   failAt: MergeFailpoint | null;
 }
@@ -233,13 +239,33 @@ async function run(layout: Layout, steps: readonly Step[]): Promise<void> {
         });
         expect([...done.outcomes]).toEqual(wanted);
       };
-      try {
-        await commit();
-      } catch (error) {
-        if (!isCrash(error)) throw error;
+      const request: CompactOptions = {
+        fileRowsMax: 20,
+        plan: { targetBytes: 20_000 },
+        ...(step.ordered ? { order: { kind: 'z-order' as const, columns: ['id', 'tenant'] } } : {}),
+      };
+      const compact = async (): Promise<void> => {
+        if (step.compact === 'foreign') await compactTable(await openSnapshot(store), request);
+        else if (i > 0) await process.table.optimize(request);
+      };
+      const survive = async (work: Promise<void>): Promise<boolean> => {
+        try {
+          await work;
+          return true;
+        } catch (error) {
+          if (!isCrash(error)) throw error;
+          return false;
+        }
+      };
+      if (step.compact === 'own' || (step.compact === 'foreign' && i > 0))
+        if (!(await survive(compact()))) await again(step.reopen === 'lost');
+      const racing = step.compact === 'racing' ? survive(compact()) : Promise.resolve(true);
+      if (!(await survive(commit()))) {
+        await racing;
         await again(step.reopen === 'lost');
         await commit();
       }
+      if (!(await racing)) await again(step.reopen === 'lost');
       if (step.reopen === 'same') {
         await process.table.close().catch((error: unknown) => {
           if (!isCrash(error)) throw error;

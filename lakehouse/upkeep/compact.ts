@@ -1,0 +1,351 @@
+/**
+ * OPTIMIZE: small files joined, deletion vectors purged, rows put in an order; nothing that a reader sees changes
+ * (dataChange=false). Group by group of bins: written at leisure, committed in a moment.
+ *
+ * A group that lost its race is not thrown away, or a busy table would never be compacted: rows that a winner marked in the
+ * old files are marked in the new ones (a vector at birth); only a bin of which a winner removed a file is left out.
+ */
+import { randomUUID } from 'node:crypto';
+import { createRunBuilder, type RunBuilder } from '../index/run-builder.ts';
+import type { KeyIndex } from '../index/key-index.ts';
+import type { FileSettings } from '../merge/data-files.ts';
+import { vectorStats } from '../merge/file-stats.ts';
+import { putObject } from '../merge/put-object.ts';
+import { NO_ROWS, createVectorCache, type VectorCache } from '../merge/vector-cache.ts';
+import type { ParquetCodec } from '../parquet/encode.ts';
+import { NO_ACTIONS, removeOf, vectorId, type AddFile, type MetadataAction } from '../table/actions.ts';
+import { mappingMode } from '../table/column-mapping.ts';
+import { commitTo, type Operation, type Proposal } from '../table/commit.ts';
+import { encodeDeletionVectors } from '../table/deletion-vector.ts';
+import { assertWritable } from '../table/protocol.ts';
+import { subtractRows, unionRows, type RowSet } from '../table/row-bitmap.ts';
+import { parseSchema, schemaText } from '../table/schema-json.ts';
+import { refreshSnapshot, type Snapshot } from '../table/snapshot.ts';
+import { TableError } from '../table/table-error.ts';
+import { planBins, type Bin, type CompactPlanRules } from './compact-plan.ts';
+import { rewriteBin, rowsFrom, type OutputFile, type RewrittenBin } from './rewrite-bin.ts';
+import type { RowOrder } from './row-order.ts';
+
+export interface CompactOptions {
+  /** Defaults: 128 MB files, at least 2 to join, any file with a vector purged. */
+  readonly plan?: Partial<CompactPlanRules>;
+  /** Rewrites every file, its rows in this order. */
+  readonly order?: RowOrder;
+  readonly codec?: ParquetCodec;
+  /** Rows of one new file, and bytes of columns held in memory at a time; default 4,000,000 and 128 MB. */
+  readonly fileRowsMax?: number;
+  readonly fileBytesMax?: number;
+  readonly now?: () => number;
+  readonly signal?: AbortSignal;
+}
+
+/** The table's merge writer, where there is one: its index is pointed to the new places, its commits take turns with ours. */
+export interface CompactOwner {
+  readonly keyColumns: readonly string[];
+  readonly index: KeyIndex;
+  readonly vectors: VectorCache;
+  /** Runs between two commits of the owner, with the newest snapshot it knows; what it answers is the newest then. */
+  exclusively(work: (snapshot: Snapshot) => Promise<Snapshot>): Promise<void>;
+}
+
+export interface CompactResult {
+  /** Newest version committed here; null when there was nothing to do. */
+  readonly version: bigint | null;
+  readonly filesAdded: number;
+  readonly filesRemoved: number;
+  readonly bytesAdded: number;
+  readonly bytesRemoved: number;
+  readonly rowsPurged: number;
+  /** Bins left out because another writer removed a file of theirs. */
+  readonly binsLost: number;
+}
+
+const NOTHING: CompactResult = {
+  version: null,
+  filesAdded: 0,
+  filesRemoved: 0,
+  bytesAdded: 0,
+  bytesRemoved: 0,
+  rowsPurged: 0,
+  binsLost: 0,
+};
+/** A group is committed when its bins have this many input bytes. */
+const GROUP_BYTES = 1024 * 1024 * 1024;
+const DEFAULT_PLAN: CompactPlanRules = { targetBytes: 128 * 1024 * 1024, filesMin: 2, deletedShareMax: 0, all: false };
+
+/** @throws TableError PROTOCOL_UNSUPPORTED | COMMIT_CONTENTION | COMMIT_CONFLICT | DATA_FILE_MISSING; StoreError; ParquetError */
+export async function compactTable(
+  snapshot: Snapshot,
+  options: CompactOptions = {},
+  owner: CompactOwner | null = null,
+): Promise<CompactResult> {
+  assertWritable(snapshot.protocol, snapshot.metadata, snapshot.store.uri);
+  const rules = { ...DEFAULT_PLAN, ...options.plan, ...(options.order === undefined ? {} : { all: true }) };
+  let total = NOTHING;
+  for (const group of groupBins(planBins(snapshot, rules))) {
+    if (options.signal?.aborted === true) break;
+    total = add(total, await compactGroup(snapshot, group, options, owner));
+  }
+  return total;
+}
+
+function groupBins(bins: readonly Bin[]): readonly (readonly Bin[])[] {
+  const groups: Bin[][] = [];
+  let bytes = Infinity;
+  for (const bin of bins) {
+    if (bytes + bin.bytes > GROUP_BYTES) {
+      groups.push([]);
+      bytes = 0;
+    }
+    groups.at(-1)?.push(bin);
+    bytes += bin.bytes;
+  }
+  return groups;
+}
+
+function add(a: CompactResult, b: CompactResult): CompactResult {
+  return {
+    version: b.version ?? a.version,
+    filesAdded: a.filesAdded + b.filesAdded,
+    filesRemoved: a.filesRemoved + b.filesRemoved,
+    bytesAdded: a.bytesAdded + b.bytesAdded,
+    bytesRemoved: a.bytesRemoved + b.bytesRemoved,
+    rowsPurged: a.rowsPurged + b.rowsPurged,
+    binsLost: a.binsLost + b.binsLost,
+  };
+}
+
+interface Work {
+  /** The snapshot that the bins were read from. */
+  readonly read: Snapshot;
+  readonly bins: readonly RewrittenBin[];
+  readonly vectors: VectorCache;
+  readonly options: CompactOptions;
+  readonly nowMs: number;
+}
+
+async function compactGroup(
+  snapshot: Snapshot,
+  group: readonly Bin[],
+  options: CompactOptions,
+  owner: CompactOwner | null,
+): Promise<CompactResult> {
+  const nowMs = (options.now ?? Date.now)();
+  const vectors = owner?.vectors ?? createVectorCache();
+  const builder = owner === null ? null : createRunBuilder(owner.index);
+  const settings: FileSettings = {
+    store: snapshot.store,
+    metadata: snapshot.metadata,
+    schema: snapshot.schema,
+    codec: options.codec ?? 'snappy',
+    fileRowsMax: options.fileRowsMax ?? 4_000_000,
+    fileBytesMax: options.fileBytesMax ?? 128 * 1024 * 1024,
+    reserveOrdinal: owner === null ? null : () => owner.index.reserveOrdinal(),
+    nowMs,
+    dataChange: false,
+  };
+  try {
+    const bins: RewrittenBin[] = [];
+    for (const bin of group)
+      bins.push(
+        await rewriteBin(
+          {
+            snapshot,
+            settings,
+            vectors,
+            keyColumns: owner?.keyColumns ?? null,
+            order: options.order ?? null,
+            onEntries: async (entries) => builder?.add(entries),
+          },
+          bin,
+        ),
+      );
+    return await commitGroup({ read: snapshot, bins, vectors, options, nowMs }, owner, builder);
+  } finally {
+    await builder?.dispose();
+  }
+}
+
+async function commitGroup(work: Work, owner: CompactOwner | null, builder: RunBuilder | null): Promise<CompactResult> {
+  let result = NOTHING;
+  const commit = async (start: Snapshot): Promise<Snapshot> => {
+    let staged = await stageGroup(work, start);
+    if (staged === null) {
+      result = { ...NOTHING, binsLost: work.bins.length };
+      return start;
+    }
+    const rebase = async (_: Proposal, snapshot: Snapshot): Promise<Proposal | null> => {
+      staged = await stageGroup(work, snapshot);
+      return staged;
+    };
+    const done = await commitTo(start, staged, rebase, work.options.now === undefined ? {} : { now: work.options.now });
+    result = { ...(staged?.result ?? NOTHING), version: done.version };
+    if (owner !== null && builder !== null && done.version !== null && staged !== null)
+      await pointIndex(owner.index, builder, staged, done.version);
+    return done.snapshot;
+  };
+  if (owner === null) await commit(await refreshSnapshot(work.read));
+  else await owner.exclusively(commit);
+  return result;
+}
+
+interface StagedGroup extends Proposal {
+  readonly result: CompactResult;
+  readonly outputs: readonly OutputFile[];
+  readonly inputs: readonly AddFile[];
+  /** Rows of new files that were deleted before the files were committed. */
+  readonly dead: ReadonlyMap<OutputFile, RowSet>;
+}
+
+/** The group against a snapshot as it is now; null when no bin is left. */
+async function stageGroup(work: Work, snapshot: Snapshot): Promise<StagedGroup | null> {
+  assertSameShape(work.read, snapshot);
+  const dead = new Map<OutputFile, RowSet>();
+  const outputs: OutputFile[] = [];
+  const inputs: AddFile[] = [];
+  let rowsPurged = 0;
+  let binsLost = 0;
+  for (const bin of work.bins) {
+    const marked = await markedSince(work, snapshot, bin);
+    if (marked === null) {
+      binsLost++;
+      continue;
+    }
+    for (const [output, rows] of marked) dead.set(output, rows);
+    outputs.push(...bin.outputs);
+    inputs.push(...bin.inputs.flatMap((file) => snapshot.files.get(file.path) ?? []));
+    rowsPurged += bin.rowsPurged;
+  }
+  if (inputs.length === 0) return null;
+  const adds = await withVectors(work, snapshot, outputs, dead);
+  const result: CompactResult = {
+    version: null,
+    filesAdded: adds.length,
+    filesRemoved: inputs.length,
+    bytesAdded: adds.reduce((sum, file) => sum + Number(file.size), 0),
+    bytesRemoved: inputs.reduce((sum, file) => sum + Number(file.size), 0),
+    rowsPurged,
+    binsLost,
+  };
+  const removes = inputs.map((file) => removeOf(file, work.nowMs, false));
+  return {
+    operation: operationOf(work, result),
+    actions: { ...NO_ACTIONS, removes, adds },
+    result,
+    outputs,
+    inputs,
+    dead,
+  };
+}
+
+/** Rows of the bin's outputs that were deleted in its inputs since they were read; null when an input is gone or restored. */
+async function markedSince(
+  { vectors }: Work,
+  snapshot: Snapshot,
+  bin: RewrittenBin,
+): Promise<ReadonlyMap<OutputFile, RowSet> | null> {
+  const marked = new Map<OutputFile, RowSet>();
+  for (const [number, before] of bin.inputs.entries()) {
+    const now = snapshot.files.get(before.path);
+    if (now === null) return null;
+    if (vectorId(now.deletionVector) === vectorId(before.deletionVector)) continue;
+    const old = (await vectors.rowsOf(snapshot.store, [before])).get(before.path) ?? NO_ROWS;
+    const current = (await vectors.rowsOf(snapshot.store, [now])).get(now.path) ?? NO_ROWS;
+    if (subtractRows(old, current).length > 0) return null;
+    const since = subtractRows(current, old);
+    for (const output of bin.outputs) {
+      const rows = rowsFrom(output, number, since);
+      if (rows.length > 0) marked.set(output, unionRows(marked.get(output) ?? NO_ROWS, rows));
+    }
+  }
+  return marked;
+}
+
+async function withVectors(
+  { vectors }: Work,
+  snapshot: Snapshot,
+  outputs: readonly OutputFile[],
+  dead: ReadonlyMap<OutputFile, RowSet>,
+): Promise<readonly AddFile[]> {
+  const living = outputs.filter((output) => (dead.get(output)?.length ?? 0) < output.fromRow.length);
+  const marked = living.filter((output) => dead.has(output));
+  if (marked.length === 0) return living.map((output) => output.add);
+  const encoded = encodeDeletionVectors(
+    marked.map((output) => dead.get(output) ?? NO_ROWS),
+    randomUUID(),
+  );
+  await putObject(snapshot.store, encoded.key, encoded.bytes);
+  return living.map((output) => {
+    const at = marked.indexOf(output);
+    if (at < 0) return output.add;
+    const deletionVector = encoded.descriptors[at] ?? null;
+    const file = { ...output.add, deletionVector, stats: vectorStats(output.add, output.fromRow.length) };
+    vectors.put(file, dead.get(output) ?? NO_ROWS);
+    return file;
+  });
+}
+
+/** New columns are no hindrance (rewritten rows are NULL in them); any other change of the schema is. */
+function assertSameShape(read: Snapshot, now: Snapshot): void {
+  if (now.metadata === read.metadata || sameShape(read.metadata, now.metadata)) return;
+  throw new TableError(
+    'COMMIT_CONFLICT',
+    { table: now.store.uri, version: now.version },
+    "the table's columns or partitions changed while its files were rewritten; nothing was committed, run it again",
+  );
+}
+
+function sameShape(a: MetadataAction, b: MetadataAction): boolean {
+  if (a.id !== b.id || mappingMode(a) !== mappingMode(b)) return false;
+  if (JSON.stringify(a.partitionColumns) !== JSON.stringify(b.partitionColumns)) return false;
+  const fields = parseSchema(b.schemaString).fields;
+  return parseSchema(a.schemaString).fields.every((field) => {
+    const other = fields.find((candidate) => candidate.name === field.name);
+    if (other === undefined) return false;
+    const text = (one: typeof field): string => schemaText({ type: 'struct', fields: [one] });
+    return text({ ...other, nullable: field.nullable }) === text(field);
+  });
+}
+
+function operationOf({ options }: Work, result: CompactResult): Operation {
+  const { order } = options;
+  const columns = JSON.stringify(order?.columns ?? []);
+  return {
+    name: 'OPTIMIZE',
+    parameters: {
+      predicate: '[]',
+      zOrderBy: order?.kind === 'z-order' ? columns : '[]',
+      ...(order?.kind === 'sort' ? { sortBy: columns } : {}),
+    },
+    metrics: {
+      numRemovedFiles: String(result.filesRemoved),
+      numAddedFiles: String(result.filesAdded),
+      numRemovedBytes: String(result.bytesRemoved),
+      numAddedBytes: String(result.bytesAdded),
+      sluiceRowsPurged: String(result.rowsPurged),
+    },
+    isolationLevel: 'SnapshotIsolation',
+  };
+}
+
+/** One bulk run: every row that lives in the new files at the committed version. An index elsewhere follows the log. */
+async function pointIndex(index: KeyIndex, builder: RunBuilder, staged: StagedGroup, version: bigint): Promise<void> {
+  if (index.version() !== version - 1n) return;
+  const deadRows = new Map<number, RowSet | null>();
+  for (const output of staged.outputs) {
+    if (output.ordinal !== null) deadRows.set(output.ordinal, staged.dead.get(output) ?? null);
+  }
+  const dead = new Map([...deadRows].map(([ordinal, rows]) => [ordinal, rows === null ? null : new Set(rows)]));
+  const built = await builder.finish((file, row) => dead.has(file) && dead.get(file)?.has(row) !== true);
+  const paths = new Set(staged.actions.adds.map((file) => file.path));
+  const change = {
+    version,
+    added: staged.outputs.flatMap(({ ordinal, add: file }) =>
+      ordinal === null || !paths.has(file.path) ? [] : [{ ordinal, path: file.path }],
+    ),
+    removed: staged.inputs.map((file) => file.path),
+    truncate: null,
+  };
+  if (built.kind === 'memory') await index.apply({ ...change, entries: built.entries });
+  else await index.applyRun({ ...change, entries: new Uint32Array(0) }, built.name);
+}

@@ -1,0 +1,134 @@
+/**
+ * The living rows of a bin's files, written again to few files. Where each row came from is kept until the commit: a merge
+ * may mark rows of the old files meanwhile, and the marks are then carried over to the new ones.
+ */
+import { columnBytes, writeDataFiles, type FileSettings, type RowsToWrite } from '../merge/data-files.ts';
+import { arrangeRows, joinBatches, pickRows, rowIdentity } from '../merge/delete-rows.ts';
+import { readRowGroups } from '../merge/read-rows.ts';
+import { NO_ROWS, type VectorCache } from '../merge/vector-cache.ts';
+import type { AddFile } from '../table/actions.ts';
+import type { ColumnBatch } from '../table/column.ts';
+import { containsRow, type RowSet } from '../table/row-bitmap.ts';
+import type { Snapshot } from '../table/snapshot.ts';
+import type { Bin } from './compact-plan.ts';
+import { orderRows, type RowOrder } from './row-order.ts';
+
+export interface OutputFile {
+  readonly add: AddFile;
+  readonly ordinal: number | null;
+  /** Of each row: number of the bin's file that it came from, and its row there. */
+  readonly fromFile: Uint16Array;
+  readonly fromRow: Uint32Array;
+}
+
+export interface RewrittenBin {
+  /** As they stood when they were read. */
+  readonly inputs: readonly AddFile[];
+  readonly outputs: readonly OutputFile[];
+  /** Rows of the inputs that vectors hid, and that are gone now. */
+  readonly rowsPurged: number;
+}
+
+export interface RewriteInput {
+  readonly snapshot: Snapshot;
+  readonly settings: FileSettings;
+  readonly vectors: VectorCache;
+  /** Null where no index is kept. */
+  readonly keyColumns: readonly string[] | null;
+  readonly order: RowOrder | null;
+  readonly onEntries: (entries: Uint32Array) => Promise<void>;
+}
+
+interface Pending {
+  parts: ColumnBatch[];
+  fromFile: number[];
+  fromRow: Uint32Array[];
+  rows: number;
+  bytes: number;
+}
+
+export async function rewriteBin(input: RewriteInput, bin: Bin): Promise<RewrittenBin> {
+  const { snapshot, settings, vectors } = input;
+  const outputs: OutputFile[] = [];
+  let rowsPurged = 0;
+  let pending = nothing();
+  for (const [number, file] of bin.files.entries()) {
+    const dead = (await vectors.rowsOf(snapshot.store, [file])).get(file.path) ?? NO_ROWS;
+    rowsPurged += dead.length;
+    for await (const { rowStart, batch } of readRowGroups(snapshot, file, settings.schema.fields)) {
+      const kept = livingRowsOf(batch.rowCount, rowStart, dead);
+      if (kept.length === 0) continue;
+      const part = pickRows(batch, kept);
+      pending.parts.push(part);
+      pending.fromFile.push(number);
+      pending.fromRow.push(kept.map((row) => row + rowStart));
+      pending.rows += part.rowCount;
+      pending.bytes += part.columns.reduce((sum, column) => sum + columnBytes(column), 0);
+      if (pending.rows < settings.fileRowsMax && pending.bytes < settings.fileBytesMax) continue;
+      outputs.push(...(await writePending(input, pending)));
+      pending = nothing();
+    }
+  }
+  if (pending.rows > 0) outputs.push(...(await writePending(input, pending)));
+  return { inputs: bin.files, outputs, rowsPurged };
+}
+
+const nothing = (): Pending => ({ parts: [], fromFile: [], fromRow: [], rows: 0, bytes: 0 });
+
+function livingRowsOf(rowCount: number, rowStart: number, dead: RowSet): Uint32Array {
+  const rows = new Uint32Array(rowCount);
+  let kept = 0;
+  for (let row = 0; row < rowCount; row++) if (!containsRow(dead, rowStart + row)) rows[kept++] = row;
+  return rows.subarray(0, kept);
+}
+
+async function writePending(input: RewriteInput, pending: Pending): Promise<OutputFile[]> {
+  const { settings, keyColumns, order } = input;
+  let batch = joinBatches(pending.parts);
+  let fromFile = new Uint16Array(pending.rows);
+  let fromRow = new Uint32Array(pending.rows);
+  let at = 0;
+  pending.fromRow.forEach((rows, i) => {
+    fromFile.fill(pending.fromFile[i] ?? 0, at, at + rows.length);
+    fromRow.set(rows, at);
+    at += rows.length;
+  });
+  if (order !== null) {
+    const rows = orderRows(batch, order);
+    batch = arrangeRows(batch, rows);
+    fromFile = Uint16Array.from(rows, (row) => fromFile[row] ?? 0);
+    fromRow = Uint32Array.from(rows, (row) => fromRow[row] ?? 0);
+  }
+  const written = await writeDataFiles(settings, rowsToWrite(batch, keyColumns));
+  if (keyColumns !== null) await input.onEntries(written.entries);
+  return written.adds.map((add, i): OutputFile => {
+    const file = written.files[i];
+    const rows = file?.rows ?? null;
+    return {
+      add,
+      ordinal: file?.ordinal ?? null,
+      fromFile: rows === null ? fromFile : Uint16Array.from(rows, (row) => fromFile[row] ?? 0),
+      fromRow: rows === null ? fromRow : Uint32Array.from(rows, (row) => fromRow[row] ?? 0),
+    };
+  });
+}
+
+function rowsToWrite(batch: ColumnBatch, keyColumns: readonly string[] | null): RowsToWrite {
+  if (keyColumns !== null) return { ...rowIdentity(batch, keyColumns), batch };
+  const none = new Uint32Array(0);
+  return {
+    batch,
+    hashes: none,
+    positions: { epoch: new Int32Array(0), ord: new Int32Array(0), lsnWords: none },
+    softDeleted: null,
+  };
+}
+
+/** Rows of an output file that came from the given rows of the bin's file `number`. */
+export function rowsFrom(output: OutputFile, number: number, rows: RowSet): RowSet {
+  const { fromFile, fromRow } = output;
+  const found: number[] = [];
+  for (let row = 0; row < fromRow.length; row++)
+    if (fromFile[row] === number && containsRow(rows, fromRow[row] ?? 0)) found.push(row);
+  return Uint32Array.from(found);
+}
