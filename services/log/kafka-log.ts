@@ -7,6 +7,7 @@ import type { Admin } from 'kafkajs';
 import { LogError, type EventLog, type LogAdmin, type LogReader, type LogWriter, type TopicSettings } from './log.ts';
 import { connectKafka, withAdmin, type KafkaClient, type KafkaConnectionOptions } from './kafka-client.ts';
 import { kafkaError } from './kafka-error.ts';
+import { whileBusy } from './kafka-retry.ts';
 import { createKafkaReader } from './kafka-reader.ts';
 import { openKafkaWriter } from './kafka-writer.ts';
 
@@ -93,7 +94,9 @@ function createAdmin(
     async mirrorGroup(group, topic, offsets) {
       mirror ??= connectKafka(options);
       try {
-        await (await mirror).commitGroup(group, topic, offsets);
+        const client = await mirror;
+        // The first commit of a group may have to wait for its coordinator; lag exporters can wait, so not for long.
+        await whileBusy(5000, () => client.commitGroup(group, topic, offsets));
       } catch (error) {
         await mirror.then((client) => client.close()).catch(() => undefined);
         mirror = null;

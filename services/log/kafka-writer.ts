@@ -15,6 +15,7 @@ import { batchRecordBytes, encodeRecordBatch, type ProducerStamp } from './kafka
 import { connectKafka, type KafkaClient, type KafkaConnectionOptions } from './kafka-client.ts';
 import type { ProducedBatch } from './kafka-protocol.ts';
 import { brokerErrorType } from './kafka-error.ts';
+import { whileBusy } from './kafka-retry.ts';
 import { partitionOf } from './partition.ts';
 
 export interface KafkaWriterOptions {
@@ -34,8 +35,6 @@ const BATCH_BYTES_MAX = 900_000;
 const REQUEST_BYTES_MAX = 4 * 1024 * 1024;
 /** Kafka keeps the order of an idempotent producer's batches with up to five requests under way. */
 const REQUESTS_IN_FLIGHT_MAX = 5;
-/** While a transaction is still being completed at the brokers, the next one is refused for some milliseconds. */
-const CONCURRENT_PAUSE_MS = 5;
 
 interface WriterState {
   readonly client: KafkaClient;
@@ -57,7 +56,7 @@ export async function openKafkaWriter(options: KafkaWriterOptions): Promise<LogW
   const client = await connectKafka(options.connection);
   let stamp: ProducerStamp;
   try {
-    stamp = await whileConcurrent(options.retryMsMax, () =>
+    stamp = await whileBusy(options.retryMsMax, () =>
       client.initProducer(options.identity, options.transactionTimeoutMs, null),
     );
   } catch (error) {
@@ -137,7 +136,7 @@ function isMoved(error: LogError): boolean {
  */
 async function settle(state: WriterState): Promise<void> {
   const { client, options } = state;
-  state.stamp = await whileConcurrent(options.retryMsMax, () =>
+  state.stamp = await whileBusy(options.retryMsMax, () =>
     client.initProducer(options.identity, options.transactionTimeoutMs, state.stamp),
   );
   state.sequences = new Map();
@@ -261,26 +260,7 @@ async function addPartitions(
   }
   if (wanted.size === 0) return;
   const { client, options } = state;
-  await whileConcurrent(options.retryMsMax, () => client.addPartitions(options.identity, state.stamp, wanted));
-}
-
-/**
- * Tries again while the last transaction's markers are still on their way, which is over in milliseconds, and while the
- * coordinator moves, comes up or is away. Only for requests that may be repeated.
- */
-async function whileConcurrent<T>(limitMs: number, action: () => Promise<T>): Promise<T> {
-  for (let waitedMs = 0; ;) {
-    try {
-      return await action();
-    } catch (error) {
-      const type = brokerErrorType(error instanceof LogError ? error.cause : error);
-      const away = error instanceof LogError && error.code === 'LOG_UNAVAILABLE' && error.retriable;
-      if (waitedMs >= limitMs || (type !== 'CONCURRENT_TRANSACTIONS' && !away)) throw error;
-      const pauseMs = type === 'CONCURRENT_TRANSACTIONS' ? CONCURRENT_PAUSE_MS : 100;
-      await delay(pauseMs);
-      waitedMs += pauseMs;
-    }
-  }
+  await whileBusy(options.retryMsMax, () => client.addPartitions(options.identity, state.stamp, wanted));
 }
 
 interface Request {

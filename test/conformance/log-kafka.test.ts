@@ -1,9 +1,10 @@
 import { Kafka, logLevel } from 'kafkajs';
 import { openKafkaLog } from '../../services/log/kafka-log.ts';
 import { getKafka } from '../support/kafka.ts';
-import { registerLogSuite } from './register-log-suite.ts';
+import { requires } from '../support/requirements.ts';
+import { registerLogSuite, type LogHarness } from './register-log-suite.ts';
 
-registerLogSuite('kafka', async () => {
+async function start(): Promise<LogHarness> {
   const { brokers, prefix } = await getKafka();
   const admin = new Kafka({ brokers: [...brokers], logLevel: logLevel.NOTHING }).admin();
   await admin.connect();
@@ -20,4 +21,6 @@ registerLogSuite('kafka', async () => {
     },
     close: () => admin.disconnect(),
   };
-});
+}
+
+registerLogSuite('kafka', start, await requires('kafka: the log', 'kafka'));

@@ -105,8 +105,12 @@ async function until(what: string, check: () => Promise<boolean> | boolean, dead
   }
 }
 
-export function registerLogSuite(name: string, start: () => Promise<LogHarness>): void {
-  describe(`${name}: the log`, () => {
+export function registerLogSuite(
+  name: string,
+  start: () => Promise<LogHarness>,
+  suite: typeof describe | typeof describe.skip = describe,
+): void {
+  suite(`${name}: the log`, () => {
     let harness: LogHarness;
     let log: EventLog;
     /** A reader and admin of their own, as another process has. */
