@@ -4,6 +4,7 @@ import { tableCommands } from './commands/table.ts';
 import { demoCommand } from './commands/demo.ts';
 import { readerCommand, runCommand, streamCommand } from './commands/run.ts';
 import { statusCommand } from './commands/status.ts';
+import { verifyCommand } from './commands/verify.ts';
 
 /** Every command of `sluice`, in the order of its help. */
 export const COMMANDS: readonly CommandModule[] = [
@@ -12,6 +13,7 @@ export const COMMANDS: readonly CommandModule[] = [
   readerCommand,
   streamCommand,
   statusCommand,
+  verifyCommand,
   tableCommands,
   sqlCommand,
 ];
