@@ -201,3 +201,11 @@ export function plain(node: TreeNode): unknown {
   if (node.kind === 'list') return node.items.map(plain);
   return Object.fromEntries([...node.entries.values()].map((entry) => [entry.key, plain(entry.value)]));
 }
+
+/** As `plain`, with every number that a double would change as `{exactNumber: text}`, for writing it back. */
+export function plainExact(node: TreeNode): unknown {
+  if (node.kind === 'list') return node.items.map(plainExact);
+  if (node.kind === 'map')
+    return Object.fromEntries([...node.entries.values()].map((entry) => [entry.key, plainExact(entry.value)]));
+  return typeof node.value === 'number' && String(node.value) !== node.text ? { exactNumber: node.text } : node.value;
+}

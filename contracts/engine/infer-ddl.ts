@@ -1,0 +1,441 @@
+/**
+ * CREATE TABLE and its kin (CREATE TYPE … AS ENUM, CREATE DOMAIN, ALTER TABLE … ADD, COMMENT ON), as people write them and as
+ * pg_dump does, to catalog tables for `inferContract`. Tolerant: statements it does not know are passed over and listed.
+ */
+import type { CatalogCheck, CatalogColumn, CatalogForeignKey, CatalogTable } from './catalog.ts';
+import { tokenise } from './ddl-tokens.ts';
+import type { Token } from './ddl-tokens.ts';
+import { parsePgType } from './pg-type.ts';
+
+export interface DdlResult {
+  readonly tables: readonly CatalogTable[];
+  /** First words of statements that were passed over, with their line. */
+  readonly skipped: readonly { readonly line: number; readonly statement: string }[];
+}
+
+interface TableDraft {
+  readonly schema: string;
+  readonly table: string;
+  readonly columns: Map<string, ColumnDraft>;
+  readonly uniques: string[][];
+  readonly checks: CatalogCheck[];
+  readonly foreignKeys: CatalogForeignKey[];
+  comment: string | null;
+}
+interface ColumnDraft {
+  readonly name: string;
+  readonly type: string;
+  notNull: boolean;
+  keyPosition: number;
+  defaultText: string | null;
+  comment: string | null;
+}
+interface State {
+  readonly source: string;
+  readonly tables: Map<string, TableDraft>;
+  readonly enums: Map<string, string[]>;
+  readonly domains: Map<string, { readonly base: string; readonly notNull: boolean; readonly check: string | null }>;
+}
+
+export function readDdl(source: string): DdlResult {
+  const state: State = { source, tables: new Map(), enums: new Map(), domains: new Map() };
+  const skipped: { line: number; statement: string }[] = [];
+  for (const tokens of statements(tokenise(source))) {
+    const reader = createReader(source, tokens);
+    if (readStatement(reader, state)) continue;
+    const first = tokens[0];
+    if (first === undefined || QUIET.has(first.text)) continue;
+    skipped.push({
+      line: source.slice(0, first.start).split('\n').length,
+      statement: tokens
+        .slice(0, 4)
+        .map((token) => token.text)
+        .join(' '),
+    });
+  }
+  return { tables: [...state.tables.values()].map((table) => finish(table, state)), skipped };
+}
+/** They say nothing about the shape of a table. */
+const QUIET: ReadonlySet<string> = new Set([
+  'set',
+  'select',
+  'insert',
+  'copy',
+  'grant',
+  'revoke',
+  'begin',
+  'commit',
+  'drop',
+  'analyze',
+]);
+
+function statements(tokens: readonly Token[]): Token[][] {
+  const all: Token[][] = [];
+  let current: Token[] = [];
+  for (const token of tokens) {
+    if (token.kind === 'mark' && token.text === ';') {
+      if (current.length > 0) all.push(current);
+      current = [];
+    } else current.push(token);
+  }
+  if (current.length > 0) all.push(current);
+  return all;
+}
+
+interface Reader {
+  readonly source: string;
+  peek(ahead?: number): Token | undefined;
+  next(): Token | undefined;
+  /** Takes these words when they come next. */
+  take(...words: readonly string[]): boolean;
+  is(...words: readonly string[]): boolean;
+}
+
+function createReader(source: string, tokens: readonly Token[]): Reader {
+  let at = 0;
+  const is = (...words: readonly string[]): boolean =>
+    words.every((word, index) => tokens[at + index]?.text === word && tokens[at + index]?.kind !== 'string');
+  return {
+    source,
+    peek: (ahead = 0) => tokens[at + ahead],
+    next: () => tokens[at++],
+    is,
+    take(...words) {
+      if (!is(...words)) return false;
+      at += words.length;
+      return true;
+    },
+  };
+}
+
+function readStatement(reader: Reader, state: State): boolean {
+  if (reader.take('create')) {
+    for (const word of ['or', 'replace', 'global', 'local', 'temporary', 'temp', 'unlogged']) reader.take(word);
+    if (reader.take('table')) return readTable(reader, state);
+    if (reader.take('type')) return readEnum(reader, state);
+    if (reader.take('domain')) return readDomain(reader, state);
+    if (reader.take('unique', 'index')) return readUniqueIndex(reader, state);
+    return false;
+  }
+  if (reader.take('alter', 'table')) return readAlter(reader, state);
+  if (reader.take('comment', 'on')) return readComment(reader, state);
+  return false;
+}
+
+function readTable(reader: Reader, state: State): boolean {
+  reader.take('if', 'not', 'exists');
+  const [schema, table] = qualifiedName(reader);
+  if (table === '' || !reader.take('(')) return false;
+  const draft: TableDraft = {
+    schema,
+    table,
+    columns: new Map(),
+    uniques: [],
+    checks: [],
+    foreignKeys: [],
+    comment: null,
+  };
+  do {
+    if (reader.is(')')) break;
+    if (!readTableConstraint(reader, draft)) readColumn(reader, draft);
+    skipTo(reader, [',', ')']);
+  } while (reader.take(','));
+  state.tables.set(`${schema}.${table}`, draft);
+  return true;
+}
+
+const CONSTRAINT_WORDS = ['constraint', 'primary', 'unique', 'check', 'foreign', 'exclude', 'like'];
+
+function readTableConstraint(reader: Reader, draft: TableDraft): boolean {
+  const first = reader.peek();
+  if (first?.kind !== 'word' || !CONSTRAINT_WORDS.includes(first.text)) return false;
+  const name = reader.take('constraint') ? identifier(reader) : `${draft.table}_check_${draft.checks.length + 1}`;
+  if (reader.take('primary', 'key')) setKey(draft, nameList(reader));
+  else if (reader.take('unique')) {
+    for (const word of ['nulls', 'not', 'distinct']) reader.take(word);
+    draft.uniques.push(nameList(reader));
+  } else if (reader.take('check')) draft.checks.push({ name, expression: parenthesised(reader) });
+  else if (reader.take('foreign', 'key')) {
+    const columns = nameList(reader);
+    if (reader.take('references')) draft.foreignKeys.push(reference(reader, columns));
+  }
+  return true;
+}
+
+function readColumn(reader: Reader, draft: TableDraft): void {
+  const name = identifier(reader);
+  const type = readType(reader);
+  const column: ColumnDraft = {
+    name,
+    type,
+    notNull: /^(?:big|small)?serial\d?$/i.test(type),
+    keyPosition: 0,
+    defaultText: null,
+    comment: null,
+  };
+  draft.columns.set(name, column);
+  let constraint = `${draft.table}_${name}_check`;
+  for (;;) {
+    if (reader.take('not', 'null')) column.notNull = true;
+    else if (reader.take('null')) continue;
+    else if (reader.take('constraint')) constraint = identifier(reader);
+    else if (reader.take('primary', 'key')) setKey(draft, [name]);
+    else if (reader.take('unique')) draft.uniques.push([name]);
+    else if (reader.take('check')) draft.checks.push({ name: constraint, expression: parenthesised(reader) });
+    else if (reader.take('references')) draft.foreignKeys.push(reference(reader, [name]));
+    else if (reader.take('default')) column.defaultText = expressionText(reader);
+    else if (reader.take('collate')) qualifiedName(reader);
+    else return;
+  }
+}
+
+/** A type's words: up to a constraint's first word, a comma or the closing parenthesis; arguments and [] belong to it. */
+function readType(reader: Reader): string {
+  const start = reader.peek()?.start ?? 0;
+  let end = start;
+  for (;;) {
+    const token = reader.peek();
+    if (token === undefined || token.text === ',' || token.text === ')') break;
+    if (token.kind === 'word' && COLUMN_WORDS.has(token.text)) break;
+    end = token.end;
+    if (token.text === '(') end = skipParentheses(reader);
+    else reader.next();
+  }
+  return reader.source.slice(start, end).replaceAll(/\s+/g, ' ').trim();
+}
+const COLUMN_WORDS: ReadonlySet<string> = new Set([
+  'not',
+  'null',
+  'default',
+  'primary',
+  'unique',
+  'check',
+  'references',
+  'constraint',
+  'collate',
+  'generated',
+  'storage',
+  'compression',
+  'deferrable',
+  'initially',
+]);
+
+/** The text of an expression up to the next constraint word at the same level. */
+function expressionText(reader: Reader): string {
+  const start = reader.peek()?.start ?? 0;
+  let end = start;
+  for (;;) {
+    const token = reader.peek();
+    if (token === undefined || token.text === ',' || token.text === ')') break;
+    if (token.kind === 'word' && end > start && COLUMN_WORDS.has(token.text)) break;
+    end = token.end;
+    if (token.text === '(') end = skipParentheses(reader);
+    else reader.next();
+  }
+  return reader.source.slice(start, end).trim();
+}
+
+function readEnum(reader: Reader, state: State): boolean {
+  const name = qualifiedName(reader);
+  if (!reader.take('as', 'enum', '(')) return false;
+  const labels: string[] = [];
+  for (let token = reader.next(); token !== undefined && token.text !== ')'; token = reader.next())
+    if (token.kind === 'string') labels.push(token.text);
+  state.enums.set(name.join('.'), labels);
+  return true;
+}
+
+function readDomain(reader: Reader, state: State): boolean {
+  const name = qualifiedName(reader);
+  reader.take('as');
+  const base = readType(reader);
+  let notNull = false;
+  let check: string | null = null;
+  while (reader.peek() !== undefined) {
+    if (reader.take('not', 'null')) notNull = true;
+    else if (reader.take('check')) check = parenthesised(reader);
+    else if (reader.take('default')) expressionText(reader);
+    else reader.next();
+  }
+  state.domains.set(name.join('.'), { base, notNull, check });
+  return true;
+}
+
+function readUniqueIndex(reader: Reader, state: State): boolean {
+  while (reader.peek() !== undefined && !reader.is('on')) reader.next();
+  reader.next();
+  reader.take('only');
+  const draft = state.tables.get(qualifiedName(reader).join('.'));
+  if (reader.take('using')) reader.next();
+  const columns = nameList(reader);
+  // A partial or an expression index says nothing about the whole table's columns.
+  while (reader.peek() !== undefined) if (reader.next()?.text === 'where') return true;
+  if (draft !== undefined && columns.every((column) => draft.columns.has(column))) draft.uniques.push(columns);
+  return true;
+}
+
+function readAlter(reader: Reader, state: State): boolean {
+  reader.take('if', 'exists');
+  reader.take('only');
+  const draft = state.tables.get(qualifiedName(reader).join('.'));
+  if (draft === undefined) return false;
+  let understood = false;
+  do {
+    if (reader.take('add')) {
+      if (readTableConstraint(reader, draft)) understood = true;
+      else {
+        reader.take('column');
+        reader.take('if', 'not', 'exists');
+        readColumn(reader, draft);
+        understood = true;
+      }
+    } else if (reader.take('alter')) {
+      reader.take('column');
+      const column = draft.columns.get(identifier(reader));
+      if (column !== undefined && reader.take('set', 'not', 'null')) column.notNull = true;
+      else if (column !== undefined && reader.take('set', 'default')) column.defaultText = expressionText(reader);
+      understood = true;
+    }
+    skipTo(reader, [',']);
+  } while (reader.take(','));
+  return understood || reader.is('owner');
+}
+
+function readComment(reader: Reader, state: State): boolean {
+  const onTable = reader.take('table');
+  if (!onTable && !reader.take('column')) return true;
+  const parts = nameParts(reader);
+  const column = onTable ? null : (parts.pop() ?? null);
+  const draft = state.tables.get(`${parts.length > 1 ? parts.at(-2) : 'public'}.${parts.at(-1) ?? ''}`);
+  if (draft === undefined || !reader.take('is')) return true;
+  const token = reader.next();
+  const text = token?.kind === 'string' ? token.text : null;
+  if (column === null) draft.comment = text;
+  else {
+    const target = draft.columns.get(column);
+    if (target !== undefined) target.comment = text;
+  }
+  return true;
+}
+
+// ---- small parts ----
+
+function identifier(reader: Reader): string {
+  return reader.next()?.text ?? '';
+}
+
+function nameParts(reader: Reader): string[] {
+  const parts = [identifier(reader)];
+  while (reader.take('.')) parts.push(identifier(reader));
+  return parts;
+}
+
+function qualifiedName(reader: Reader): [string, string] {
+  const parts = nameParts(reader);
+  return [parts.at(-2) ?? 'public', parts.at(-1) ?? ''];
+}
+
+function nameList(reader: Reader): string[] {
+  const names: string[] = [];
+  if (!reader.take('(')) return names;
+  do {
+    names.push(identifier(reader));
+    skipTo(reader, [',', ')']);
+  } while (reader.take(','));
+  reader.take(')');
+  return names;
+}
+
+function reference(reader: Reader, columns: readonly string[]): CatalogForeignKey {
+  const [, table] = qualifiedName(reader);
+  return { columns, table, referenced: nameList(reader) };
+}
+
+function parenthesised(reader: Reader): string {
+  const start = reader.peek()?.start ?? 0;
+  const end = reader.is('(') ? skipParentheses(reader) : start;
+  return reader.source.slice(start + 1, Math.max(start + 1, end - 1)).trim();
+}
+
+/** Passes `( … )` and gives its end in the source. */
+function skipParentheses(reader: Reader): number {
+  let depth = 0;
+  let end = reader.peek()?.end ?? 0;
+  do {
+    const token = reader.next();
+    if (token === undefined) return end;
+    end = token.end;
+    if (token.kind === 'mark') depth += token.text === '(' ? 1 : token.text === ')' ? -1 : 0;
+  } while (depth > 0);
+  return end;
+}
+
+function skipTo(reader: Reader, stops: readonly string[]): void {
+  for (let token = reader.peek(); token !== undefined; token = reader.peek()) {
+    if (token.kind === 'mark' && stops.includes(token.text)) return;
+    if (token.text === '(') skipParentheses(reader);
+    else reader.next();
+  }
+}
+
+function setKey(draft: TableDraft, names: readonly string[]): void {
+  for (const [index, name] of names.entries()) {
+    const column = draft.columns.get(name);
+    if (column === undefined) continue;
+    column.keyPosition = index + 1;
+    column.notNull = true;
+  }
+}
+
+// ---- the drafts' types, resolved ----
+
+function finish(draft: TableDraft, state: State): CatalogTable {
+  const checks = [...draft.checks];
+  const columns = [...draft.columns.values()].map((column) => finishColumn(column, draft, state, checks));
+  return {
+    schema: draft.schema,
+    table: draft.table,
+    columns,
+    comment: draft.comment,
+    uniques: draft.uniques,
+    checks,
+    foreignKeys: draft.foreignKeys,
+  };
+}
+
+function finishColumn(column: ColumnDraft, draft: TableDraft, state: State, checks: CatalogCheck[]): CatalogColumn {
+  const type = parsePgType(column.type);
+  const base = {
+    name: column.name,
+    pgType: column.type,
+    notNull: column.notNull,
+    keyPosition: column.keyPosition,
+    defaultText: column.defaultText,
+    comment: column.comment,
+  };
+  if (type.array)
+    return {
+      ...base,
+      kind: 'array',
+      baseType: column.type.replace(/(?:\s*\[\d*\])+$|\s+array(?:\s*\[\d*\])?$/i, ''),
+      enumLabels: null,
+    };
+  const name = column.type.replaceAll('"', '').split('.');
+  const full = `${name.at(-2) ?? draft.schema}.${name.at(-1) ?? ''}`;
+  const labels = state.enums.get(full) ?? state.enums.get(`public.${name.at(-1) ?? ''}`);
+  if (labels !== undefined) return { ...base, kind: 'enum', baseType: null, enumLabels: labels };
+  const domain = state.domains.get(full) ?? state.domains.get(`public.${name.at(-1) ?? ''}`);
+  if (domain === undefined) return { ...base, kind: 'base', baseType: null, enumLabels: null };
+  if (domain.check !== null)
+    checks.push({
+      name: `${column.name}_domain`,
+      expression: domain.check.replaceAll(/\bvalue\b/gi, `"${column.name}"`),
+    });
+  return {
+    ...base,
+    kind: 'domain',
+    baseType: domain.base,
+    enumLabels: null,
+    notNull: column.notNull || domain.notNull,
+  };
+}
