@@ -18,10 +18,12 @@ import { mappingMode } from '../table/column-mapping.ts';
 import { deletionVectorKey, readDeletionVector } from '../table/deletion-vector.ts';
 import { keyOfPath } from '../table/file-path.ts';
 import { readHistory } from '../table/history.ts';
+import { commitKey } from '../table/log-files.ts';
 import { openSnapshot } from '../table/snapshot.ts';
 import type { Snapshot } from '../table/snapshot.ts';
 import { collectStats } from '../table/stats.ts';
 import { parseStats } from '../table/stats-read.ts';
+import { TableError } from '../table/table-error.ts';
 import { outOfBounds } from './check-bounds.ts';
 import { keysOf, referencedKeys } from './referenced-files.ts';
 import { kindOf } from './vacuum.ts';
@@ -88,7 +90,7 @@ export async function fsck(store: ObjectStore, options: FsckOptions = {}): Promi
     await checkVector(store, file, say);
     if (standing && options.deep === true) await checkRows(snapshot, file, say);
   }
-  await checkFences(store, listed, backoff, say);
+  await checkHistory(store, listed, backoff, say);
   return { version: snapshot.version, filesChecked, findings, orphans: orphansOf(snapshot, listed) };
 }
 
@@ -197,6 +199,21 @@ async function checkRows(snapshot: Snapshot, file: AddFile, say: Say): Promise<v
   }
 }
 
+/** The commits before the checkpoint too: time travel and the change feed need them. */
+async function checkHistory(
+  store: ObjectStore,
+  listed: ReadonlyMap<string, ObjectMeta>,
+  backoff: Backoff,
+  say: Say,
+): Promise<void> {
+  try {
+    await checkFences(store, listed, backoff, say);
+  } catch (error) {
+    if (!(error instanceof TableError) || error.code !== 'LOG_COMMIT_CORRUPT') throw error;
+    say('log-unreadable', error.place.file ?? '', error.message);
+  }
+}
+
 /** Fence files that commits name, unless a compacted one covers their version. */
 async function checkFences(
   store: ObjectStore,
@@ -209,9 +226,17 @@ async function checkFences(
     const to = key.startsWith(FENCES) ? COMPACTED_FENCE.exec(key)?.[2] : undefined;
     if (to !== undefined && BigInt(to) > coveredTo) coveredTo = BigInt(to);
   }
+  let last: bigint | null = null;
   for await (const { version, commit } of readHistory(store, { backoff })) {
-    if (version <= coveredTo) return;
-    const named = commit.commitInfo?.['sluiceFences'];
+    if (last !== null && version !== last - 1n) {
+      say(
+        'log-unreadable',
+        commitKey(last - 1n),
+        `commits between ${version} and ${last} are missing; versions before ${last} cannot be followed`,
+      );
+    }
+    last = version;
+    const named = version <= coveredTo ? [] : commit.commitInfo?.['sluiceFences'];
     for (const key of Array.isArray(named) ? named : []) {
       if (typeof key === 'string' && !listed.has(key) && (await store.head(key)) === null) {
         say(

@@ -20,6 +20,7 @@ import { compareBounds } from './check-bounds.ts';
 import { fsck } from './fsck.ts';
 import { restoreTable } from './restore.ts';
 import { checkpointIfDue, isCheckpointDue } from './schedule-checkpoint.ts';
+import { createUpkeep } from './upkeep.ts';
 import { kindOf, vacuum } from './vacuum.ts';
 
 const DAY = 86_400_000;
@@ -253,6 +254,40 @@ describe('checkpoints by count and size', () => {
   });
 });
 
+describe('upkeep in the background', () => {
+  it('does what is due, and tells what failed without failing', async () => {
+    const lake = await new Lake().create();
+    const rules = { commitsMax: 4, commitBytesMax: 1e9 };
+    const upkeep = createUpkeep({
+      store: lake.store,
+      checkpoint: rules,
+      now: lake.now,
+      random: () => 0.5,
+      vacuumFilesMax: 1,
+    });
+    const a = await lake.file('a.parquet', [1n]);
+    const b = await lake.file('b.parquet', [2n]);
+    await lake.commit({ adds: [a, b] });
+    await lake.commit({ removes: [removeOf(a, lake.nowMs, true), removeOf(b, lake.nowMs, true)] });
+    expect(await upkeep.tick()).toEqual({ checkpoint: null, logFilesRemoved: 0, filesDeleted: 0, failures: [] });
+    await lake.commit({});
+    expect(await upkeep.tick()).toMatchObject({ checkpoint: 3n });
+    lake.nowMs += 20 * DAY;
+    await lake.commit({});
+    // One file a run, by its limit; the log up to the checkpoint.
+    const [one, same] = await Promise.all([upkeep.tick(), upkeep.tick()]);
+    expect(one).toBe(same);
+    expect(one).toEqual({ checkpoint: null, logFilesRemoved: 3, filesDeleted: 1, failures: [] });
+    expect(await upkeep.tick()).toMatchObject({ filesDeleted: 0, logFilesRemoved: 0 });
+    lake.nowMs += DAY;
+    expect(await upkeep.tick()).toMatchObject({ filesDeleted: 1 });
+    await lake.store.put(commitKey(5n), new Uint8Array(0));
+    expect((await upkeep.tick()).failures).toMatchObject([
+      { job: 'checkpoint', error: { code: 'LOG_COMMIT_CORRUPT' } },
+    ]);
+  });
+});
+
 describe('fsck', () => {
   it('finds each kind of damage, and only that', async () => {
     const lake = await new Lake().create();
@@ -298,6 +333,16 @@ describe('fsck', () => {
     ]);
     expect(deep.filesChecked).toBe(6);
     expect(deep.orphans).toEqual({ count: 1, bytes: 9 });
+  });
+
+  it('finds damage in the history before a checkpoint, which opening does not look at', async () => {
+    const lake = await new Lake().create();
+    for (let at = 0; at < 4; at++) await lake.commit({});
+    await writeCheckpoint(await openSnapshot(lake.store), { now: lake.now });
+    await lake.store.delete([commitKey(2n)]);
+    expect((await fsck(lake.store)).findings).toMatchObject([{ kind: 'log-unreadable', file: commitKey(2n) }]);
+    await lake.store.put(commitKey(2n), new TextEncoder().encode('{"add":'));
+    expect((await fsck(lake.store)).findings).toMatchObject([{ kind: 'log-unreadable', file: commitKey(2n) }]);
   });
 
   it('compares bounds exactly', () => {

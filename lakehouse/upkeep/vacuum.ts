@@ -30,6 +30,8 @@ export interface VacuumOptions {
   readonly force?: boolean;
   /** Only say what would go. */
   readonly dryRun?: boolean;
+  /** Files deleted at most, the oldest first; the next run goes on. */
+  readonly filesMax?: number;
   /** Versions that readers hold: all their files stay. */
   readonly pinnedVersions?: readonly bigint[];
   readonly now?: () => number;
@@ -76,6 +78,10 @@ export async function vacuum(store: ObjectStore, options: VacuumOptions = {}): P
     const kind = kindOf(meta.key, partitions);
     if (kind === 'unknown') leftUnknown++;
     if (kind === 'data' && meta.modifiedMs < cutoffMs) candidates.push(meta);
+  }
+  if (options.filesMax !== undefined && candidates.length > options.filesMax) {
+    candidates.sort((a, b) => a.modifiedMs - b.modifiedMs);
+    candidates.length = options.filesMax;
   }
   const deleted = candidates.map(({ key }) => key);
   if (options.dryRun !== true) {
