@@ -15,7 +15,7 @@ import type { Commit } from '../table/actions.ts';
 import { containsRow } from '../table/row-bitmap.ts';
 import type { StructField } from '../table/schema.ts';
 import type { Snapshot } from '../table/snapshot.ts';
-import type { KeyIndex } from '../index/key-index.ts';
+import type { IndexStats, KeyIndex } from '../index/key-index.ts';
 import { ABSENT, FENCE, FOUND_WORDS, type Lookup } from '../index/entry.ts';
 import { NO_FAILPOINT, type FailpointHook } from './failpoint.ts';
 import { keyBatch, type KeyedBatch } from './keyed-batch.ts';
@@ -90,6 +90,8 @@ export interface OwnedMergeTable extends MergeTable {
    * pointed to the new places. @throws as compactTable
    */
   optimize(request?: CompactOptions): Promise<CompactResult>;
+  /** Sizes of the key index; null while none is open. */
+  indexStats(): IndexStats | null;
   /** Waits for the background work (checkpoints, fence files, auto-compaction) begun so far. */
   settled(): Promise<void>;
 }
@@ -226,6 +228,7 @@ export async function openMergeTable(options: MergeTableOptions): Promise<OwnedM
         return (await state.refresh())?.txns.get(appId)?.version ?? null;
       }),
     optimize: (request = {}) => optimize(request),
+    indexStats: () => state.openIndex()?.stats() ?? null,
     settled: () => upkeep.settled(),
     async close() {
       closed = true;
