@@ -2,6 +2,9 @@ import type { CommandModule } from './command.ts';
 import { sqlCommand } from './commands/sql.ts';
 import { tableCommands } from './commands/table.ts';
 import { demoCommand } from './commands/demo.ts';
+import { doctorCommand } from './commands/doctor.ts';
+import { initCommand } from './commands/init.ts';
+import { teardownCommand } from './commands/teardown.ts';
 import { readerCommand, runCommand, streamCommand } from './commands/run.ts';
 import { statusCommand } from './commands/status.ts';
 import { verifyCommand } from './commands/verify.ts';
@@ -9,11 +12,14 @@ import { verifyCommand } from './commands/verify.ts';
 /** Every command of `sluice`, in the order of its help. */
 export const COMMANDS: readonly CommandModule[] = [
   demoCommand,
+  initCommand,
   runCommand,
   readerCommand,
   streamCommand,
   statusCommand,
+  doctorCommand,
   verifyCommand,
+  teardownCommand,
   tableCommands,
   sqlCommand,
 ];

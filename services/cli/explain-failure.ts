@@ -47,6 +47,35 @@ const REMEDIES: Readonly<Record<string, readonly [ExitCode, string]>> = {
   '3D000': [ExitCode.environment, 'the database does not exist: correct source.database'],
 };
 
+/** How errors exit that bring their own remedy (ReaderError, StreamError, MergeError, TableError). */
+const EXITS: Readonly<Record<string, ExitCode>> = {
+  SOURCE_URL_INVALID: ExitCode.usage,
+  NO_TABLES: ExitCode.usage,
+  SOURCE_UNREACHABLE: ExitCode.environment,
+  SOURCE_LOST: ExitCode.environment,
+  SOURCE_AUTHENTICATION: ExitCode.environment,
+  SOURCE_TLS: ExitCode.environment,
+  SOURCE_ACCESS_DENIED: ExitCode.environment,
+  SOURCE_VERSION: ExitCode.environment,
+  SOURCE_IS_STANDBY: ExitCode.environment,
+  SOURCE_POOLED: ExitCode.environment,
+  NO_REPLICATION_PRIVILEGE: ExitCode.environment,
+  WAL_LEVEL: ExitCode.environment,
+  NO_FREE_SLOT: ExitCode.environment,
+  NO_FREE_SENDER: ExitCode.environment,
+  SLOT_IN_USE: ExitCode.environment,
+  PUBLICATION_DENIED: ExitCode.environment,
+  SLOT_FOREIGN: ExitCode.namedState,
+  TABLE_NO_KEY: ExitCode.namedState,
+  TABLE_KEY_MISMATCH: ExitCode.namedState,
+  TABLE_ROW_SECURITY: ExitCode.namedState,
+  TABLE_UNLOGGED: ExitCode.namedState,
+  PUBLICATION_MISSING_TABLE: ExitCode.namedState,
+  PUBLICATION_INCOMPLETE: ExitCode.namedState,
+  STATE_FORMAT_NEWER: ExitCode.namedState,
+  CONTINUITY: ExitCode.namedState,
+};
+
 /** What to print for any error, and how to exit. */
 export function explainFailure(error: unknown): Failure {
   if (error instanceof SluiceError) return { message: error.message, remedy: error.remedy, exit: error.exit };
@@ -54,6 +83,8 @@ export function explainFailure(error: unknown): Failure {
   for (let cause: unknown = error; cause instanceof Error; cause = cause.cause) {
     const { code, remedy, exit } = cause as { code?: unknown; remedy?: unknown; exit?: unknown };
     if (typeof remedy === 'string' && isExit(exit)) return { message: error.message, remedy, exit };
+    const own = typeof code === 'string' ? EXITS[code] : undefined;
+    if (own !== undefined && typeof remedy === 'string') return { message: error.message, remedy, exit: own };
     const known = typeof code === 'string' ? REMEDIES[code] : undefined;
     if (known !== undefined) return { message: error.message || String(code), remedy: known[1], exit: known[0] };
   }

@@ -101,7 +101,8 @@ async function unwind(undo: readonly (() => Promise<unknown>)[], onError: (error
 async function claim(source: PostgresSource, lake: ObjectStore, config: Config): Promise<void> {
   const session = await source.session('pipeline identity');
   try {
-    await claimLake(lake, await identityOf(session, config.name, config.source.slot));
+    const { slot, publication } = config.source;
+    await claimLake(lake, await identityOf(session, { name: config.name, slot, publication }));
   } finally {
     await session.close();
   }

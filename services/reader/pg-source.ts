@@ -44,7 +44,8 @@ async function connectOnce(
       return await dial(connection, attempt, purpose, replication);
     } catch (error) {
       const failure = connectError(error, connection, purpose);
-      first ??= failure;
+      // That one way does not speak TLS says less than what the other way was told.
+      if (first === null || first.code === 'SOURCE_TLS') first = failure;
       // libpq's second try of `allow` and `prefer`: another way to speak, not another password or database.
       if (failure.code !== 'SOURCE_TLS' && failure.code !== 'SOURCE_AUTHENTICATION') throw failure;
     }

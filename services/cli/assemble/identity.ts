@@ -3,6 +3,7 @@
  * database would orphan the slot (it holds WAL for ever) and mix two histories in one table, so it is refused by name.
  */
 import { StoreError, type ObjectStore } from '../../../lakehouse/store/store.ts';
+import { findPublication } from '../../reader/publication.ts';
 import type { SourceSession } from '../../reader/source.ts';
 import { ExitCode, SluiceError } from '../../runtime/errors.ts';
 
@@ -17,9 +18,15 @@ export interface PipelineIdentity {
   readonly database: string;
   readonly slot: string;
   readonly epoch: number;
+  readonly publication: string;
+  /** The publication did not exist when this pipeline first started: teardown may drop it. */
+  readonly madePublication: boolean;
 }
 
-export async function identityOf(session: SourceSession, name: string, slot: string): Promise<PipelineIdentity> {
+export async function identityOf(
+  session: SourceSession,
+  { name, slot, publication }: { readonly name: string; readonly slot: string; readonly publication: string },
+): Promise<PipelineIdentity> {
   const [row] = await session.query(
     `select system_identifier::text as system, current_database() as database from pg_control_system()`,
   );
@@ -30,6 +37,8 @@ export async function identityOf(session: SourceSession, name: string, slot: str
     database: row?.['database'] ?? '',
     slot,
     epoch: 1,
+    publication,
+    madePublication: (await findPublication(session, publication)) === null,
   };
 }
 

@@ -1,0 +1,134 @@
+import { rmSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { findPublication } from '../../reader/publication.ts';
+import { dropSlot, findSlot } from '../../reader/slot.ts';
+import type { SourceSession } from '../../reader/source.ts';
+import { quoteIdent } from '../../reader/sql-text.ts';
+import type { ObjectStore } from '../../../lakehouse/store/store.ts';
+import type { Config } from '../../runtime/config.ts';
+import { ExitCode, SluiceError } from '../../runtime/errors.ts';
+import { readIdentity } from '../assemble/identity.ts';
+import { openLake } from '../assemble/lake.ts';
+import { openLog } from '../assemble/log.ts';
+import { openSource } from '../assemble/source.ts';
+import { withConfig, type CliContext, type CommandModule } from '../command.ts';
+
+interface Flags {
+  readonly config?: string;
+  readonly yes?: boolean;
+  readonly tables?: boolean;
+}
+
+interface Step {
+  readonly what: string;
+  readonly run: () => Promise<void>;
+}
+
+/** `sluice teardown`: shows, and with --yes drops, what a pipeline made. Tables of the lake only with --tables. */
+export const teardownCommand: CommandModule = (program, context) => {
+  withConfig(program.command('teardown'))
+    .description('show, and with --yes drop, the slot, our publication, topics and state; tables only with --tables')
+    .option('--yes', 'drop them')
+    .option('--tables', 'drop the lake of this pipeline, too')
+    .action(context.run(async (flags: Flags) => teardown(flags, context)));
+};
+
+async function teardown(flags: Flags, context: CliContext): Promise<ExitCode> {
+  const config = context.loadConfig(flags.config);
+  const reload = (): Config => context.loadConfig(flags.config);
+  const lake = openLake(config, null, { requests: 0, sentBytes: 0, receivedBytes: 0 });
+  const session = await (await openSource(config, reload)).session('teardown');
+  try {
+    const steps = [
+      ...(await sourceSteps(config, session, lake)),
+      ...(await logSteps(config, reload)),
+      ...stateSteps(config, context.cwd),
+      ...(await lakeSteps(lake, flags.tables === true)),
+    ];
+    if (steps.length === 0) context.out(`nothing of pipeline '${config.name}' stands any more\n`);
+    for (const step of steps) {
+      if (flags.yes === true) await step.run();
+      context.out(`${flags.yes === true ? 'dropped' : 'would drop'} ${step.what}\n`);
+    }
+    if (flags.yes !== true && steps.length > 0) context.out('nothing was dropped; run again with --yes\n');
+    if (flags.tables !== true) context.out(`the tables in ${lake.uri} stay; --tables drops them, too\n`);
+    return ExitCode.clean;
+  } finally {
+    await session.close();
+    await lake.close();
+  }
+}
+
+async function sourceSteps(config: Config, session: SourceSession, lake: ObjectStore): Promise<Step[]> {
+  const steps: Step[] = [];
+  const slot = await findSlot(session, config.source.slot);
+  if (slot !== null && slot.plugin === 'pgoutput') {
+    if (slot.active) {
+      throw new SluiceError('SLOT_IN_USE', `slot ${slot.name} is in use by process ${slot.activePid ?? 0}`, {
+        exit: ExitCode.environment,
+        remedy: 'stop `sluice run` (or `sluice reader`) first',
+      });
+    }
+    steps.push({ what: `replication slot ${slot.name}`, run: async () => void (await dropSlot(session, slot.name)) });
+  }
+  const identity = await readIdentity(lake);
+  const publication = await findPublication(session, config.source.publication);
+  const ours = identity?.madePublication === true && identity.publication === config.source.publication;
+  if (publication !== null && ours) {
+    steps.push({
+      what: `publication ${publication.name}`,
+      run: async () => void (await session.query(`DROP PUBLICATION ${quoteIdent(publication.name)}`)),
+    });
+  }
+  return steps;
+}
+
+async function logSteps(config: Config, reload: () => Config): Promise<Step[]> {
+  if (config.log.kind === 'embedded') return [];
+  const log = await openLog(config, reload);
+  try {
+    const topics = (await log.admin.topics()).filter((topic) => topic.startsWith(`${config.name}.`));
+    if (topics.length === 0) return [];
+    return [
+      {
+        what: `${topics.length} topics ${config.name}.*`,
+        async run() {
+          const again = await openLog(config, reload);
+          try {
+            await again.admin.deleteTopics(topics);
+          } finally {
+            await again.close();
+          }
+        },
+      },
+    ];
+  } finally {
+    await log.close();
+  }
+}
+
+function stateSteps(config: Config, cwd: string): Step[] {
+  const inState = resolve(cwd, config.log.path).startsWith(`${resolve(cwd, config.state)}/`);
+  const paths = new Set(
+    [config.state, ...(config.log.kind === 'embedded' && !inState ? [config.log.path] : [])].map((path) =>
+      resolve(cwd, path),
+    ),
+  );
+  return [...paths].map((path) => ({
+    what: `local state ${path}`,
+    run: () => {
+      rmSync(path, { recursive: true, force: true });
+      return Promise.resolve();
+    },
+  }));
+}
+
+async function lakeSteps(lake: ObjectStore, tables: boolean): Promise<Step[]> {
+  const keys: string[] = [];
+  for await (const object of lake.list(tables ? '' : '_sluice/')) keys.push(object.key);
+  if (keys.length === 0) return [];
+  const what = tables
+    ? `${keys.length} objects of the lake ${lake.uri}`
+    : `${keys.length} objects under ${lake.uri}/_sluice`;
+  return [{ what, run: () => lake.delete(keys) }];
+}
