@@ -74,7 +74,9 @@ export async function startReader(options: ReaderOptions): Promise<ReaderHandle>
     stopping.signal.addEventListener('abort', onStop, { once: true });
     const watching = monitor.run();
     try {
-      if (!stopping.signal.aborted) await Promise.race([run.pump.run(), run.attachment.stream.ended, watching]);
+      if (!stopping.signal.aborted) {
+        await Promise.race([run.pump.run(), run.attachment.stream.ended, watching, run.snapshots.broken]);
+      }
     } finally {
       stopping.signal.removeEventListener('abort', onStop);
       monitor.stop();

@@ -60,6 +60,8 @@ export interface SnapshotRunner {
   /** A snapshot of just now: forgets what every chunk sees. */
   seen(snapshot: VisibleSet): void;
   readonly active: boolean;
+  /** Rejects when a worker ends for a reason that is no table's own. */
+  readonly broken: Promise<never>;
   stop(): Promise<void>;
 }
 
@@ -78,9 +80,16 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
   const fetches: { route: TableRoute; condition: string; settle: (rows: number, error: unknown) => void }[] = [];
   const arrivals = new Map<string, Arrival>();
   const running = new Set<RunningChunk>();
+  /** Chunks whose high mark has come and whose rows are not written yet: the append before them may fail. */
+  const unwritten = new Set<() => void>();
   const workers = new Set<Promise<void>>();
   let stopped = false;
   let token = 0;
+  let fail: (error: unknown) => void = () => undefined;
+  const broken = new Promise<never>((_resolve, reject) => {
+    fail = reject;
+  });
+  broken.catch(() => undefined);
 
   const openRecorder = (route: TableRoute): void => {
     route.recorder ??= createKeyRecorder(() => ports.unseen.xids, ports.recordedEventsMax);
@@ -103,6 +112,8 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
     kind: string,
     arrive: (at: Parameters<Arrival>[0], settle: (value: T) => void) => WatermarkWork,
   ): Promise<T> => {
+    // Behind `stop` no watermark arrives any more.
+    if (stopped) throw new ReaderError('SOURCE_LOST', 'the snapshot was stopped');
     token++;
     const content = `${kind}:${ports.runId}:${token}`;
     const arrived = new Promise<T>((resolve) => {
@@ -146,9 +157,12 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
         settle('again');
         return null;
       }
+      const giveUp = (): void => settle('again');
+      unwritten.add(giveUp);
       return {
         rows: rows.buffers.length,
         write() {
+          unwritten.delete(giveUp);
           const lastOrd = writeChunk(route, task, rows, at);
           settle('done');
           return lastOrd;
@@ -325,7 +339,11 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
         while (!stopped && (await step(session))) waitMs = RETRY_MS;
         return;
       } catch (error) {
-        if (stopped || !(error instanceof ReaderError && error.retriable)) return;
+        if (stopped) return;
+        if (!(error instanceof ReaderError && error.retriable)) {
+          fail(error);
+          return;
+        }
       } finally {
         await session?.close();
       }
@@ -341,6 +359,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
   };
 
   return {
+    broken,
     begin(route) {
       plans.delete(route);
       planning.set(route, false);
@@ -377,6 +396,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
       // Whoever waits for a watermark that will not come any more.
       for (const arrive of arrivals.values()) arrive({ lsn: 0n as Lsn, committedAtMicros: 0n });
       arrivals.clear();
+      for (const giveUp of unwritten) giveUp();
       await Promise.allSettled(workers);
     },
   };

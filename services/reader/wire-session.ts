@@ -18,6 +18,8 @@ export interface WireInfo {
   end(): Promise<void>;
 }
 
+const END_WAIT_MS = 1_000;
+
 export interface WireSession extends ReplicationSession {
   /** Asks for the server's version; to be called once, first. */
   open(): Promise<void>;
@@ -106,7 +108,13 @@ export function createWireSession(socket: Duplex, info: WireInfo): WireSession {
     command = null;
     running?.settle(lost);
     socket.resume();
-    await info.end().catch(() => undefined);
+    // The server may be busy sending and not read our goodbye for long.
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, END_WAIT_MS);
+    });
+    await Promise.race([info.end().catch(() => undefined), late]);
+    clearTimeout(timer);
     socket.destroy();
   }
 

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
+import { emptyDatabase } from './empty-database.ts';
 import { bothSides, openHarness, type Harness } from './harness.ts';
 
 let db: TestDatabase;
@@ -13,10 +14,7 @@ afterAll(async () => {
 });
 afterEach(async () => {
   await harness.close();
-  await db.query(`do $$ declare r record; begin
-    for r in select slot_name from pg_replication_slots where database = current_database() and not active loop perform pg_drop_replication_slot(r.slot_name); end loop;
-    for r in select pubname from pg_publication loop execute format('drop publication %I', r.pubname); end loop;
-    for r in select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition loop execute format('drop table public.%I cascade', r.relname); end loop; end $$`);
+  await emptyDatabase(db);
 });
 
 describe('reader', () => {
