@@ -59,7 +59,9 @@ export async function buildBatch(options: BuildOptions): Promise<IngestBatch> {
     ranges.push({ topic: plan.topic, partition, from, to });
     for await (const batch of readRange(options, partition, from, to)) decoder.add(batch);
   }
-  return ingestBatch(options, decoder.finish(), ranges);
+  const { queryId, queryName, schemaName, tableName, mark } = options;
+  const head = { queryId, queryName, schemaName, tableName, mark, topic: plan.topic, timestampMs: plan.timestampMs };
+  return assembleBatch(head, decoder.finish(), ranges);
 }
 
 export async function* readRange(
@@ -96,8 +98,21 @@ export function namedLogError(error: unknown, topic: string): unknown {
   return error;
 }
 
-function ingestBatch(options: BuildOptions, decoded: DecodedColumns, ranges: readonly OffsetRange[]): IngestBatch {
-  const { plan } = options;
+export interface BatchHead {
+  readonly queryId: string;
+  readonly queryName: string;
+  readonly schemaName: string;
+  readonly tableName: string;
+  readonly topic: string;
+  readonly timestampMs: number;
+  readonly mark: Mark | null;
+}
+
+export function assembleBatch(
+  options: BatchHead,
+  decoded: DecodedColumns,
+  ranges: readonly OffsetRange[],
+): IngestBatch {
   const { meta, plan: tablePlan } = decoded;
   const batch = {
     queryId: options.queryId,
@@ -105,7 +120,7 @@ function ingestBatch(options: BuildOptions, decoded: DecodedColumns, ranges: rea
     schemaName: options.schemaName,
     tableName: options.tableName,
     ranges,
-    timestampMs: plan.timestampMs,
+    timestampMs: options.timestampMs,
     rowCount: meta.length,
     schema: tablePlan.schema,
     keyColumns: tablePlan.keyColumns,
@@ -132,6 +147,6 @@ function ingestBatch(options: BuildOptions, decoded: DecodedColumns, ranges: rea
     tablePlan,
     mark: options.mark,
   };
-  const places = { topic: plan.topic, partitions: meta.partitions, offsets: meta.offsets };
+  const places = { topic: options.topic, partitions: meta.partitions, offsets: meta.offsets };
   return { ...batch, rows: () => rowsOf(batch, places) };
 }

@@ -106,6 +106,14 @@ export class BatchDecoder {
     this.counts.bytes += batch.bytes;
   }
 
+  /** Single records, in position order. */
+  addRecords(records: readonly RawRecord[]): void {
+    for (const record of records) {
+      this.counts.read++;
+      this.one(record);
+    }
+  }
+
   /** Takes every awaiting event up again: the table is no longer snapshotting, so none may wait any longer. */
   addAwaiting(): void {
     this.carryIn(this.options.awaiting.takeAll());

@@ -29,6 +29,10 @@ import type { SinkResult } from './merge-sink.ts';
 import { createParkedKeys } from './parked-keys.ts';
 import type { ParkedKeys } from './parked-keys.ts';
 import { markConf, markFromConf } from './plan-conf.ts';
+import { dropQuarantined, listQuarantine, showQuarantine } from './quarantine-list.ts';
+import type { ListOptions, QuarantineDetail, QuarantineEntry } from './quarantine-list.ts';
+import { retryQuarantine } from './quarantine-retry.ts';
+import type { RetryResult } from './quarantine-retry.ts';
 import { loadParked } from './quarantine-scan.ts';
 import { createRecordDecoder } from './record-decoder.ts';
 import type { ShapeFeed } from './shape-feed.ts';
@@ -69,6 +73,12 @@ export interface IngestTable {
   readonly folder: string;
   /** One batch, if there is one. */
   step(barrier: number | null): Promise<StepResult>;
+  /** Runs parked events again; null = all of them. Never beside a step. */
+  retry(ids: ReadonlySet<string> | null): Promise<RetryResult>;
+  /** Gives parked events up. */
+  drop(ids: ReadonlySet<string>): Promise<number>;
+  list(options: ListOptions): Promise<QuarantineEntry[]>;
+  show(id: string): Promise<QuarantineDetail | null>;
   /** What a restart will read from: nothing below it is needed any more. */
   releasable(): ReadonlyMap<number, LogOffset>;
   position(): QueryPosition;
@@ -293,8 +303,57 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     },
   });
 
+  async function reloadParked(): Promise<void> {
+    held.parkedKeys = createParkedKeys(await loadParked(await target.quarantineSnapshot()));
+  }
+
+  async function retry(ids: ReadonlySet<string> | null): Promise<RetryResult> {
+    await shapes.refresh();
+    lakeSchema ??= await target.schema();
+    const done = await retryQuarantine({
+      schemaName,
+      tableName,
+      topic,
+      snapshot: await target.quarantineSnapshot(),
+      main: () => target.main(),
+      quarantine: () => target.quarantine(),
+      tablePlan: await usePlan(),
+      decode: createRecordDecoder(shapes, shape()),
+      evolve: (next, standing) => {
+        const newer = shapes.byVersion(next);
+        return newer === null ? standing : contracts.evolve(standing, newer, lakeSchema);
+      },
+      parkedKeys: held.parkedKeys,
+      ids,
+      nowMs: options.now(),
+      failpoint: options.failpoint,
+    });
+    version = done.version ?? version;
+    await reloadParked();
+    return done;
+  }
+
+  async function drop(ids: ReadonlySet<string>): Promise<number> {
+    const dropped = await dropQuarantined(
+      await target.quarantineSnapshot(),
+      await target.quarantine(),
+      ids,
+      options.now(),
+    );
+    await reloadParked();
+    return dropped;
+  }
+
   return {
     topic,
+    retry,
+    drop,
+    list: async (wanted) => listQuarantine(await target.quarantineSnapshot(), wanted),
+    async show(id) {
+      await shapes.refresh();
+      const using = { decode: createRecordDecoder(shapes, shape()), tablePlan: await usePlan() };
+      return showQuarantine(await target.quarantineSnapshot(), id, using);
+    },
     folder: target.folder,
     step: (barrier) => query.step(barrier),
     releasable: () => {

@@ -199,7 +199,8 @@ const MISSING_BASE: Violation = {
   value: null,
 };
 
-function parkedRow(batch: IngestBatch, row: number): ParkedEvent {
+/** A row without base, as the event to park. */
+export function parkedRow(batch: IngestBatch, row: number): ParkedEvent {
   const record = batch.partialRecords.get(row);
   const key = batch.keys[batch.keyIds[row] ?? 0];
   if (record === undefined || key === undefined)

@@ -20,6 +20,7 @@ import type { ContractTools } from './contract-book.ts';
 import type { ContractFiles } from './contract-files.ts';
 import { contractTools } from './contract-tools.ts';
 import { createIngestTable } from './ingest-table.ts';
+import type { IngestTable } from './ingest-table.ts';
 import type { SinkResult } from './merge-sink.ts';
 import { createQuarantinePublisher } from './quarantine-topic.ts';
 import { createShapeFeed } from './shape-feed.ts';
@@ -75,6 +76,8 @@ export interface IngestHandle {
   drain(signal?: AbortSignal): Promise<void>;
   /** LSN below which everything is committed in the lake: what may be confirmed with the embedded log. Null = none yet. */
   committedLsn(): bigint | null;
+  /** The quarantine of a table (`schema.table`): listing, retry and drop go through its one owner. Null = no such table. */
+  quarantine(id: string): TableQuarantine | null;
   pause(id: string): void;
   resume(id: string): void;
   /** Finishes the batches in hand, or leaves them to be run again after `withinMs` (default 8 s). */
@@ -82,6 +85,8 @@ export interface IngestHandle {
   /** Resolves when everything has ended (available-now: when the log's end was reached). */
   readonly done: Promise<void>;
 }
+
+export type TableQuarantine = Pick<IngestTable, 'list' | 'show' | 'retry' | 'drop'>;
 
 const MIB = 1024 * 1024;
 const FEED_RETRY_MS = 500;
@@ -294,6 +299,16 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
     committedLsn: () => {
       const sequence = Math.min(...active().map(({ table }) => table.position().markSequence), Number.MAX_SAFE_INTEGER);
       return steward.confirmLsn(sequence);
+    },
+    quarantine(id) {
+      const runner = runners.get(id);
+      if (runner === undefined) return null;
+      return {
+        list: (wanted) => runner.table.list(wanted),
+        show: (row) => runner.table.show(row),
+        retry: (ids) => runner.exclusive((table) => table.retry(ids)),
+        drop: (ids) => runner.exclusive((table) => table.drop(ids)),
+      };
     },
     pause: (id) => runners.get(id)?.pause(),
     resume: (id) => runners.get(id)?.resume(),

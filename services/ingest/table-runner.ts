@@ -53,6 +53,8 @@ export interface TableRunner {
   resume(): void;
   /** New marks have come. */
   wake(): void;
+  /** Runs work on the table between two of its batches. */
+  exclusive<T>(work: (table: IngestTable) => Promise<T>): Promise<T>;
   /** Resolves when the loop has ended. */
   readonly done: Promise<void>;
 }
@@ -72,6 +74,14 @@ export function startTableRunner(options: RunnerOptions): TableRunner {
   let woken = false;
   let wakeUp: (() => void) | null = null;
   let emptyCommits = 0;
+
+  /** Steps and other work on the table, one at a time. */
+  let turn: Promise<unknown> = Promise.resolve();
+  function inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const mine = turn.then(work, work);
+    turn = mine.catch(() => undefined);
+    return mine;
+  }
 
   const wake = (): void => {
     woken = true;
@@ -99,7 +109,7 @@ export function startTableRunner(options: RunnerOptions): TableRunner {
   async function one(): Promise<StepResult> {
     const barrier = options.barrier();
     const limit = barrier !== null && table.position().markSequence < barrier ? barrier : null;
-    const result = await options.budget.run(options.batchBytesEstimate, () => table.step(limit));
+    const result = await options.budget.run(options.batchBytesEstimate, () => inTurn(() => table.step(limit)));
     failures = 0;
     retrying = null;
     const counts = table.lastResult()?.ledger;
@@ -148,6 +158,7 @@ export function startTableRunner(options: RunnerOptions): TableRunner {
       wake();
     },
     wake,
+    exclusive: (work) => inTurn(() => work(table)),
     done: loop(),
   };
 }

@@ -158,6 +158,45 @@ describe('quarantine', () => {
     expect(after.map((row) => row['status'])).toEqual(['healed', 'healed']);
   });
 
+  test('a retry after a contract fix releases in order, survives a kill, and never brings an old value back', async () => {
+    const { reader } = parts;
+    let kill = false;
+    const ingest = await parts.start({
+      failpoint: (name) => {
+        if (kill && name === 'after-retry-commit') throw new Error('killed');
+      },
+    });
+    await reader.commit([put(1, 1, 'one'), put(2, 2, 'two'), put(3, 3, 'three')]);
+    await ingest.drain();
+    await boundN(100);
+    await reader.commit([put(1, 500, 'big', 'u'), put(2, 700, 'b2', 'u'), put(3, 900, 'b3', 'u')]);
+    await reader.commit([put(1, 501, UNCHANGED, 'u'), put(3, 950, 'b4', 'u')]);
+    await ingest.drain();
+    // A later good event of key 2 heals it: the parked one must stay buried.
+    await reader.commit([put(2, 5, 'newer', 'u')]);
+    await ingest.drain();
+    expect(await cells()).toEqual({ 1: [1, 'one'], 2: [5, 'newer'], 3: [3, 'three'] });
+    const quarantine = ingest.quarantine('public.t');
+    if (quarantine === null) throw new Error('no such table');
+    const parkedOnly = { statuses: new Set(['parked'] as const), ruleId: null, limit: 100 };
+    expect(await quarantine.list(parkedOnly)).toHaveLength(4);
+    expect(await quarantine.retry(null)).toMatchObject({ retried: 4, applied: 0, parkedAgain: 4 });
+    await boundN(920);
+    kill = true;
+    await expect(quarantine.retry(null)).rejects.toThrow('killed');
+    kill = false;
+    expect(await cells()).toEqual({ 1: [501, 'big'], 2: [5, 'newer'], 3: [900, 'b3'] });
+    expect(await quarantine.retry(null)).toMatchObject({ retried: 4, applied: 0, superseded: 3, parkedAgain: 1 });
+    const [left] = await quarantine.list(parkedOnly);
+    expect(left).toMatchObject({ attempts: 2, value: '950' });
+    expect(await quarantine.show(left!.id)).toMatchObject({ columns: { id: '3', n: '950', body: 'b4' } });
+    expect(await quarantine.drop(new Set([left!.id]))).toBe(1);
+    expect(ingest.status().tables[0]).toMatchObject({ staleKeys: 0 });
+    await reader.commit([put(3, 7, UNCHANGED, 'u')]);
+    await ingest.drain();
+    expect(await cells()).toEqual({ 1: [501, 'big'], 2: [5, 'newer'], 3: [7, 'b3'] });
+  });
+
   test('what is no envelope, no JSON or has no key is parked with its reason, tombstones are no error', async () => {
     const topic = 'shop.public.t';
     const { reader } = parts;
