@@ -12,7 +12,7 @@ import type { StructType } from './schema.ts';
 import { openSnapshot } from './snapshot.ts';
 import type { Snapshot } from './snapshot.ts';
 
-const RUNS = Number(process.env['SLUICE_TEST_RUNS'] ?? '40');
+const RUNS = Number(process.env['SLUICE_TEST_RUNS'] ?? '15');
 const NOW = 1_700_000_000_000;
 const SCHEMA: StructType = {
   type: 'struct',
@@ -112,7 +112,7 @@ function act(snapshot: Snapshot, { path, kind, value, p, stats, tags }: Step): P
 }
 
 describe('checkpoints', () => {
-  it('hold just the state that a full replay gives', async () => {
+  it('hold just the state that a full replay gives', { timeout: 600_000 }, async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 25 }), async (steps) => {
         const store = createMemoryStore();

@@ -34,7 +34,7 @@ function counting(inner: ObjectStore): {
 }
 
 describe('opening a table of 10,000 commits', () => {
-  it('reads the newest checkpoint and what came after it, whatever lies before', async () => {
+  it('reads the newest checkpoint and what came after it, whatever lies before', { timeout: 60_000 }, async () => {
     const disk = createMemoryStore();
     await createTable(disk, {
       schema: { type: 'struct', fields: [{ name: 'id', type: 'long', nullable: true, metadata: {} }] },

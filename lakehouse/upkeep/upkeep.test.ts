@@ -82,7 +82,7 @@ class Lake {
   }
 }
 
-describe('VACUUM', () => {
+describe('VACUUM', { timeout: 30_000 }, () => {
   it('takes what no version in the retention needs, and nothing else', async () => {
     const lake = await new Lake().create();
     const a = await lake.file('a.parquet', [1n, 2n, 3n]);
@@ -195,7 +195,7 @@ describe('restore', () => {
   });
 });
 
-describe('log cleanup', () => {
+describe('log cleanup', { timeout: 30_000 }, () => {
   it('removes what lies before the newest checkpoint that is past the retention, and no more', async () => {
     const lake = await new Lake().create();
     for (let day = 1; day <= 20; day++) {

@@ -82,7 +82,7 @@ beforeAll(async () => {
   );
 });
 
-describe('sluice table', () => {
+describe('sluice table', { timeout: 30_000 }, () => {
   it('shows a table of the lake by name, and any table by path, with exact numbers', async () => {
     const now = await sluice('show', 'public.orders', '--json');
     expect(now.code).toBe(0);
