@@ -130,15 +130,15 @@ export function shapeVersionOf(header: Buffer | null): number {
   return header === null || header.length < RECORD_HEADER_BYTES ? 0 : header.readUInt32BE(20);
 }
 
-function nullKey(place: RecordPlace): DecodeError {
+export function nullKey(place: RecordPlace): DecodeError {
   return new DecodeError('DECODE_NULL_KEY', place, 'the record has no key, although its table has one');
 }
 
-function notEnvelope(place: RecordPlace, what: string): DecodeError {
+export function notEnvelope(place: RecordPlace, what: string): DecodeError {
   return new DecodeError('DECODE_NOT_ENVELOPE', place, `not a change envelope: ${what}`);
 }
 
-function clearPosition(event: DecodedEvent): void {
+export function clearPosition(event: DecodedEvent): void {
   event.flags = 0;
   event.epoch = 0;
   event.lsn = 0n as Lsn;
@@ -170,7 +170,7 @@ function readHeader(event: DecodedEvent, header: Buffer, place: RecordPlace): vo
   event.committedAtMicros = header.readBigInt64BE(24);
 }
 
-function opOf(letter: number): Exclude<DecodedOp, 'tombstone'> | null {
+export function opOf(letter: number): Exclude<DecodedOp, 'tombstone'> | null {
   switch (letter) {
     case 0x63:
       return 'c';
@@ -275,7 +275,7 @@ function readOtherKey(decoder: EnvelopeDecoder): void {
 }
 
 /** Position fields of `source`, where no header has them. */
-function readSource(cursor: JsonCursor, event: DecodedEvent): void {
+export function readSource(cursor: JsonCursor, event: DecodedEvent): void {
   if (!enter(cursor, OPEN_OBJECT, CLOSE_OBJECT)) return;
   do {
     const name = readName(cursor);

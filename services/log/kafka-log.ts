@@ -3,6 +3,7 @@
  * read_committed range reads without groups.
  */
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Admin } from 'kafkajs';
 import { LogError, type EventLog, type LogAdmin, type LogReader, type LogWriter, type TopicSettings } from './log.ts';
 import { connectKafka, withAdmin, type KafkaClient, type KafkaConnectionOptions } from './kafka-client.ts';
@@ -10,6 +11,8 @@ import { kafkaError } from './kafka-error.ts';
 import { whileBusy } from './kafka-retry.ts';
 import { createKafkaReader } from './kafka-reader.ts';
 import { openKafkaWriter } from './kafka-writer.ts';
+
+const IDENTITY_WAIT_MS = 30_000;
 
 export interface KafkaLogOptions extends KafkaConnectionOptions {
   /** The pipeline's name: `<name>.__log` holds the log's identity. */
@@ -162,7 +165,13 @@ async function readIdentity(
   } finally {
     await writer.close();
   }
-  const written = await firstValue(reader, topic);
+  // The process that fenced us may not have committed yet: reader and streams that start together on a new log meet here.
+  const deadline = Date.now() + IDENTITY_WAIT_MS;
+  let written = await firstValue(reader, topic);
+  while (written === null && Date.now() < deadline) {
+    await sleep(100);
+    written = await firstValue(reader, topic);
+  }
   if (written === null) throw new LogError('LOG_UNAVAILABLE', `topic ${topic} does not give back the log's identity`);
   return written;
 }

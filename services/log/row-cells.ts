@@ -63,6 +63,33 @@ export function clearCells(cells: RowCells): void {
   finishRow(cells, 0);
 }
 
+/** Reads one column's value; undefined = absent after all. */
+export type CellReader = (cursor: JsonCursor, column: number) => Cell | undefined;
+
+/** As `readCells`, for foreign forms: each known column's value goes through `read`. */
+export function readCellsBy(cursor: JsonCursor, cells: RowCells, read: CellReader): void {
+  beginRow(cells);
+  const { columns, filledIn, turn, row } = cells;
+  let filled = 0;
+  if (enter(cursor, OPEN_OBJECT, CLOSE_OBJECT)) {
+    do {
+      const name = readName(cursor);
+      const index = columns.indexOf.get(name);
+      if (index === undefined) {
+        setUnknown(row, name, readUnknownCell(cursor));
+        cells.unknown++;
+        continue;
+      }
+      const cell = read(cursor, index);
+      if (cell === undefined) continue;
+      row[name] = cell;
+      if (filledIn[index] !== turn) filled++;
+      filledIn[index] = turn;
+    } while (more(cursor, CLOSE_OBJECT));
+  }
+  finishRow(cells, filled);
+}
+
 /** Reads the JSON object that is next into the row; everything it does not carry is absent. */
 export function readCells(cursor: JsonCursor, cells: RowCells): void {
   beginRow(cells);
