@@ -32,6 +32,8 @@ export interface KafkaOptions {
   /** server.properties over the defaults. */
   readonly settings?: Readonly<Record<string, string | number | boolean>>;
   readonly security?: KafkaSecurity;
+  /** Listen here instead of on free ports. */
+  readonly ports?: KafkaPorts;
   /** Java heap, default 512 MB. */
   readonly heapMb?: number;
   readonly cache?: string;
@@ -72,7 +74,7 @@ export async function startKafka(options: KafkaOptions = {}): Promise<KafkaServe
   const temporary = options.dataDir === undefined ? await mkdtemp(join(tmpdir(), 'sluice-kafka-')) : null;
   const folder = temporary ?? resolve(options.dataDir ?? '');
   const logFile = join(folder, 'kafka.log');
-  const ports = await kafkaPorts(options.security);
+  const ports = options.ports ?? (await kafkaPorts(options.security));
   const start = async (): Promise<ServerProcess> => {
     const before = existsSync(logFile) ? statSync(logFile).size : 0;
     const heap = `-Xmx${options.heapMb ?? 512}m`;
