@@ -89,6 +89,7 @@ export interface IngestTable {
   version(): bigint | null;
   /** A full batch more waits: the next is due at once. */
   backlog(): boolean;
+  appliedLast(): number | null;
   ledger(): Ledger;
   parkedKeys(): number;
   awaitingEvents(): number;
@@ -372,6 +373,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
       for (const [partition, end] of timeline.nextOffsets(topic)) waiting += end - (nextOffsets.get(partition) ?? 0n);
       return waiting >= BigInt(Math.min(options.limits.maxOffsetsPerTrigger, BACKLOG_OFFSETS));
     },
+    appliedLast: () => last?.ledger.applied ?? null,
     ledger: () => totals,
     parkedKeys: () => held.parkedKeys.size,
     awaitingEvents: () => held.awaiting.events,

@@ -76,6 +76,17 @@ export function createParkedKeys(initial: Iterable<readonly [KeyCell, readonly P
   };
 }
 
+/** For queries that park nothing: no key is ever stale. */
+export const noParkedKeys: ParkedKeys = {
+  size: 0,
+  has: () => false,
+  add: () => undefined,
+  blocks: () => false,
+  heal: () => [],
+  remove: () => undefined,
+  clone: () => noParkedKeys,
+};
+
 function isOlder(a: Position, b: Position): boolean {
   if (a.epoch !== b.epoch) return a.epoch < b.epoch;
   if (a.lsn !== b.lsn) return a.lsn < b.lsn;

@@ -11,6 +11,7 @@ import { dataTopic } from '../log/topics.ts';
 import type { QueryProgress } from '../stream/progress.ts';
 import { followMarks, progressBounds, readMarks } from '../stream/sources/mark-feed.ts';
 import { createMarkTimeline } from '../stream/sources/mark-timeline.ts';
+import type { BatchSink } from '../stream/sink.ts';
 import type { Trigger, Clock } from '../stream/triggers.ts';
 import { createByteBudget } from './byte-budget.ts';
 import { createBarrierKeeper, writeConsistent } from './consistent.ts';
@@ -24,6 +25,8 @@ import type { IngestTable } from './ingest-table.ts';
 import type { SinkResult } from './merge-sink.ts';
 import { createQuarantinePublisher } from './quarantine-topic.ts';
 import { createShapeFeed } from './shape-feed.ts';
+import { createSinkQuery } from './sink-query.ts';
+import type { SinkQuery } from './sink-query.ts';
 import { createSteward } from './steward.ts';
 import { startTableRunner } from './table-runner.ts';
 import type { Failure, TableRunner } from './table-runner.ts';
@@ -57,15 +60,26 @@ export interface IngestOptions {
   readonly retentionMs?: number;
   /** Tables (`schema.table`) that this worker owns; default all. */
   readonly owns?: (schema: string, table: string) => boolean;
+  /** More sinks: each gets every batch of the tables it wants, in its own query with its own checkpoint. */
+  readonly queries?: readonly UserQuery[];
   /** Parked events go to `<topic>.quarantine`, too. Default true. */
   readonly quarantineTopics?: boolean;
   readonly clock: Clock;
   readonly newId: () => string;
   readonly failpoint?: (name: string) => Promise<void> | void;
   readonly onProgress?: (progress: QueryProgress, result: SinkResult) => void;
+  readonly onQueryProgress?: (progress: QueryProgress) => void;
   readonly onFailure?: (failure: Failure) => void;
   /** Feed failures (log unreachable): the pipeline goes on trying. */
   readonly onFeedFailure?: (error: unknown) => void;
+}
+
+export interface UserQuery {
+  /** Unique in the pipeline; part of its checkpoint's place. */
+  readonly name: string;
+  readonly sink: BatchSink;
+  /** Default: all tables. */
+  readonly wants?: (schema: string, table: string) => boolean;
 }
 
 export interface IngestHandle {
@@ -114,6 +128,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
   const keeper = createBarrierKeeper();
   const publisher = createQuarantinePublisher(log, name, options.quarantineTopics ?? true);
   const runners = new Map<string, TableRunner>();
+  const queryRunners: TableRunner<SinkQuery>[] = [];
   const topics = new Map<string, string>();
   const steward = createSteward({ name, log, clock });
   let cut: ConsistentCut | null = null;
@@ -170,13 +185,71 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
       onFailure: (failure) => options.onFailure?.(failure),
     });
     runners.set(id, runner);
+    for (const query of options.queries ?? []) if (query.wants?.(schema, table) ?? true) addQuery(query, schema, table);
+  }
+
+  function addQuery(query: UserQuery, schema: string, table: string): void {
+    const steps = createSinkQuery({
+      queryName: query.name,
+      pipeline: name,
+      runId,
+      schemaName: schema,
+      tableName: table,
+      logId,
+      reader: log.reader,
+      lake,
+      checkpointStore: options.checkpoint?.store ?? lake,
+      checkpointRoot: options.checkpoint?.folder ?? '_sluice/checkpoints',
+      shapes,
+      timeline,
+      contracts,
+      limits: { maxOffsetsPerTrigger: options.maxOffsetsPerTrigger, batchBytesMax },
+      readBytesMax: Math.min(batchBytesMax, 4 * MIB),
+      now: () => clock.now(),
+      newId: options.newId,
+      sink: query.sink,
+      failpoint: options.failpoint ?? ((): void => undefined),
+      onProgress: (progress) => options.onQueryProgress?.(progress),
+    });
+    queryRunners.push(
+      startTableRunner({
+        id: `${query.name}:${schema}.${table}`,
+        table: steps,
+        clock,
+        intervalMs: options.trigger.kind === 'interval' ? options.trigger.intervalMs : 0,
+        budget,
+        batchBytesEstimate: batchBytesMax,
+        barrier: () => null,
+        signal,
+        afterStep: forgetMarks,
+        onFailure: (failure) => options.onFailure?.(failure),
+      }),
+    );
+  }
+
+  function forgetMarks(): void {
+    const all = [...runners.values(), ...queryRunners];
+    timeline.forget(Math.min(...all.map(({ table }) => table.position().markSequence)));
+  }
+
+  /** Nothing below these offsets is needed by any query of the topic. */
+  function releasable(ingest: IngestTable): ReadonlyMap<number, LogOffset> {
+    const offsets = new Map(ingest.releasable());
+    for (const { table } of queryRunners) {
+      if (table.topic !== ingest.topic) continue;
+      const needed = table.releasable();
+      for (const [partition, offset] of offsets) {
+        const theirs = needed.get(partition) ?? (0n as LogOffset);
+        if (theirs < offset) offsets.set(partition, theirs);
+      }
+    }
+    return offsets;
   }
 
   function afterStep(ingest: TableRunner['table']): void {
     lookForCut();
-    steward.tableMoved(ingest);
-    const slowest = Math.min(...[...runners.values()].map(({ table }) => table.position().markSequence));
-    timeline.forget(slowest);
+    steward.tableMoved(ingest, releasable(ingest));
+    forgetMarks();
   }
 
   function lookForCut(): void {
@@ -206,7 +279,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
     timeline.add(mark, offset);
     steward.marked(mark);
     lookForCut();
-    for (const runner of runners.values()) runner.wake();
+    for (const runner of [...runners.values(), ...queryRunners]) runner.wake();
   }
 
   /** Marks from where the furthest-behind table stopped; from the beginning where a table has none. */
@@ -238,7 +311,10 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
   }
 
   const active = (): TableRunner[] => [...runners.values()].filter((runner) => runner.state() === 'STREAMING');
-  const allAt = (sequence: number): boolean => active().every(({ table }) => table.position().markSequence >= sequence);
+  const allAt = (sequence: number): boolean =>
+    [...active(), ...queryRunners.filter((runner) => runner.state() === 'STREAMING')].every(
+      ({ table }) => table.position().markSequence >= sequence,
+    );
 
   async function drain(other?: AbortSignal): Promise<void> {
     const bounds = await progressBounds(log.reader, name);
@@ -260,7 +336,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
 
   async function stop(withinMs = 8000): Promise<void> {
     abort.abort();
-    const ended = Promise.all([feeding, ...[...runners.values()].map(({ done }) => done)]);
+    const ended = Promise.all([feeding, ...[...runners.values(), ...queryRunners].map(({ done }) => done)]);
     const giveUp = new AbortController();
     // What hangs in a batch is left as it is: the batch runs again, and its objects are named by no commit.
     const within = (work: Promise<unknown>): Promise<unknown> =>

@@ -4,6 +4,7 @@
  */
 import type { Mark } from '../log/event.ts';
 import type { EventLog } from '../log/log.ts';
+import type { LogOffset } from '../log/position.ts';
 import type { Clock } from '../stream/triggers.ts';
 import type { IngestTable } from './ingest-table.ts';
 
@@ -15,7 +16,8 @@ export interface StewardOptions {
 
 export interface Steward {
   marked(mark: Mark): void;
-  tableMoved(table: IngestTable): void;
+  /** `releasable`: below it no query of the topic needs a record. */
+  tableMoved(table: IngestTable, releasable: ReadonlyMap<number, LogOffset>): void;
   /** What may be confirmed once every table has reached this mark. */
   confirmLsn(sequence: number): bigint | null;
   settle(): Promise<void>;
@@ -32,8 +34,7 @@ export function createSteward({ name, log, clock }: StewardOptions): Steward {
   let reached: bigint | null = null;
   let telling: Promise<void> = Promise.resolve();
 
-  async function tell(table: IngestTable): Promise<void> {
-    const releasable = table.releasable();
+  async function tell(table: IngestTable, releasable: ReadonlyMap<number, LogOffset>): Promise<void> {
     if (releasable.size === 0) return;
     await log.admin.releaseUpTo(table.topic, releasable);
     await log.admin.mirrorGroup(`sluice-${name}`, table.topic, table.committed()?.nextOffsets ?? releasable);
@@ -44,12 +45,12 @@ export function createSteward({ name, log, clock }: StewardOptions): Steward {
       confirmable.push({ sequence, lsn: confirmLsn });
       if (confirmable.length > REMEMBERED_MAX) confirmable.splice(1, confirmable.length / 2);
     },
-    tableMoved(table) {
+    tableMoved(table, releasable) {
       const now = clock.now();
       if (now - (told.get(table.topic) ?? 0) < TELL_EVERY_MS) return;
       told.set(table.topic, now);
       // Only for others' eyes and for space: a failure costs nothing and is mended by the next message.
-      telling = telling.then(() => tell(table)).catch(() => undefined);
+      telling = telling.then(() => tell(table, releasable)).catch(() => undefined);
     },
     confirmLsn(sequence) {
       while (confirmable[0] !== undefined && confirmable[0].sequence <= sequence) {

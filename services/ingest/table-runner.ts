@@ -1,6 +1,6 @@
 /** Drives one table: steps while there is work, backs off on failures, stops by name, pauses. One table never stops another. */
 import { MergeError } from '../../lakehouse/merge/merge-error.ts';
-import type { StepResult } from '../stream/stream.ts';
+import type { QueryPosition, StepResult } from '../stream/stream.ts';
 import { StreamError } from '../stream/stream-error.ts';
 import { nextDelayMs } from '../stream/triggers.ts';
 import type { Clock } from '../stream/triggers.ts';
@@ -18,9 +18,20 @@ export interface Stopped {
   readonly remedy: string;
 }
 
-export interface RunnerOptions {
+/** What a runner drives: one table of one query. */
+export interface Steppable {
+  readonly topic: string;
+  step(barrier: number | null): Promise<StepResult>;
+  position(): QueryPosition;
+  /** A full batch more waits. */
+  backlog(): boolean;
+  /** Events that the last batch applied; null = the query does not count them. */
+  appliedLast(): number | null;
+}
+
+export interface RunnerOptions<T extends Steppable> {
   readonly id: string;
-  readonly table: IngestTable;
+  readonly table: T;
   readonly clock: Clock;
   /** Least time between the starts of two batches while no backlog waits; 0 = none. */
   readonly intervalMs: number;
@@ -41,9 +52,9 @@ export interface Failure {
   readonly retryInMs: number;
 }
 
-export interface TableRunner {
+export interface TableRunner<T extends Steppable = IngestTable> {
   readonly id: string;
-  readonly table: IngestTable;
+  readonly table: T;
   state(): RunnerState;
   stopped(): Stopped | null;
   /** Code or name of the failure that is being retried. */
@@ -54,7 +65,7 @@ export interface TableRunner {
   /** New marks have come. */
   wake(): void;
   /** Runs work on the table between two of its batches. */
-  exclusive<T>(work: (table: IngestTable) => Promise<T>): Promise<T>;
+  exclusive<R>(work: (table: T) => Promise<R>): Promise<R>;
   /** Resolves when the loop has ended. */
   readonly done: Promise<void>;
 }
@@ -65,7 +76,7 @@ const BACKOFF_MAX_MS = 30_000;
 const EMPTY_COMMIT_MS = 10_000;
 const EMPTY_COMMITS_FREE = 3;
 
-export function startTableRunner(options: RunnerOptions): TableRunner {
+export function startTableRunner<T extends Steppable>(options: RunnerOptions<T>): TableRunner<T> {
   const { id, table, clock, signal } = options;
   let paused = false;
   let stopped: Stopped | null = null;
@@ -77,7 +88,7 @@ export function startTableRunner(options: RunnerOptions): TableRunner {
 
   /** Steps and other work on the table, one at a time. */
   let turn: Promise<unknown> = Promise.resolve();
-  function inTurn<T>(work: () => Promise<T>): Promise<T> {
+  function inTurn<R>(work: () => Promise<R>): Promise<R> {
     const mine = turn.then(work, work);
     turn = mine.catch(() => undefined);
     return mine;
@@ -112,8 +123,7 @@ export function startTableRunner(options: RunnerOptions): TableRunner {
     const result = await options.budget.run(options.batchBytesEstimate, () => inTurn(() => table.step(limit)));
     failures = 0;
     retrying = null;
-    const counts = table.lastResult()?.ledger;
-    if (result === 'ran') emptyCommits = counts !== undefined && counts.applied === 0 ? emptyCommits + 1 : 0;
+    if (result === 'ran') emptyCommits = table.appliedLast() === 0 ? emptyCommits + 1 : 0;
     options.afterStep(result);
     return result;
   }
@@ -164,6 +174,8 @@ export function startTableRunner(options: RunnerOptions): TableRunner {
 }
 
 function stopOf(error: unknown): Stopped | null {
+  // What a user's sink writes to may come back: it is tried again, with the same batch.
+  if (error instanceof StreamError && error.code === 'SINK_FAILED') return null;
   if (error instanceof StreamError) return { state: error.code, message: error.message, remedy: error.remedy };
   if (!(error instanceof MergeError)) return null;
   const { code, message } = error;
