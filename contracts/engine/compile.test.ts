@@ -64,6 +64,14 @@ describe('wire forms and what the lake can hold', () => {
     expect(nulling.nulled.get('v')).toBe(1);
   });
 
+  it('does not judge the bounds of a value that it has replaced by NULL', () => {
+    const subject = gate(
+      "      - {name: v, logicalType: number, logicalTypeOptions: {maximum: 5}, physicalType: 'numeric(12,2)', customProperties: [{property: onUnrepresentable, value: 'null'}]}\n",
+    );
+    expect(outcome(subject, { v: 'NaN' })).toEqual(['UNREPRESENTABLE representable:v warn']);
+    expect(outcome(subject, { v: '6' })).toEqual(['BOUND maximum:v quarantine']);
+  });
+
   it('keeps every text when the contract maps the column to string', () => {
     const subject = gate(
       "      - {name: n, physicalType: 'numeric(12,2)', customProperties: [{property: physicalTypes, value: {delta: string}}]}\n" +

@@ -85,7 +85,7 @@ export function compareDecimalText(text: string, bound: DecimalBound): number {
     if (isZero(text)) return bound.negative ? 1 : -1;
     return negative ? -1 : 1;
   }
-  return negative ? -magnitude : magnitude;
+  return negative ? 0 - magnitude : magnitude;
 }
 
 /** |text| against |bound|: more whole digits are more, else the first differing digit decides. Null: not plain digits. */

@@ -62,7 +62,8 @@ export function createGate(parts: GateParts): Gate {
       seen.add(key);
       found.push(staged);
     }
-    return found;
+    // A value of the wrong type, or one that was replaced by NULL, has no length and no bounds: one cause, one violation.
+    return found.filter(({ stage, violation }) => stage <= STAGE_TYPE || !hasFault(found, violation.column));
   };
 
   return {
@@ -213,6 +214,12 @@ function runRowRules(
 function isAbsent(columns: readonly string[], row: GateRow): boolean {
   for (const name of columns) if (row[name] === undefined) return true;
   return false;
+}
+
+function hasFault(found: readonly Staged[], column: string | null): boolean {
+  return found.some(
+    ({ stage, violation }) => stage === STAGE_TYPE && violation.column === column && violation.code !== 'REQUIRED',
+  );
 }
 
 function hasTypeFault(columns: readonly string[], found: readonly Staged[]): boolean {
