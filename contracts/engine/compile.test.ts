@@ -262,6 +262,16 @@ describe('actions', () => {
     expect(outcome(rates, { a: '2.01' })).toEqual(['ENUM r quarantine']);
   });
 
+  it('drops only where the table says twice that this is meant', () => {
+    const drop = '{property: onViolation, value: drop}';
+    expect(() => gate('', `    customProperties: [${drop}]\n`)).toThrow(/drop loses events/);
+    const subject = gate(
+      '      - {name: a, physicalType: integer}\n',
+      `    customProperties: [${drop}, {property: allowDrop, value: true}]\n`,
+    );
+    expect(outcome(subject, { a: 'x' })).toEqual(['TYPE type:a drop']);
+  });
+
   it('refuses to compile what it cannot enforce', () => {
     expect(() =>
       gate('', '    quality: [{id: r, type: custom, engine: greatExpectations, implementation: x}]\n'),

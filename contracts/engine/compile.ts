@@ -67,6 +67,14 @@ export function compileTable(
       report([...column.path, 'customProperties'], 'DELTA_TYPE_UNSUPPORTED', error.message, null);
     }
   }
+  const dropping = [table, ...table.columns, ...table.rules].find((element) => element.onViolation === 'drop');
+  if (dropping !== undefined && !table.allowDrop)
+    report(
+      dropping.path,
+      'DROP_NOT_ALLOWED',
+      'the action drop loses events',
+      "set the table's customProperty allowDrop: true to say that this is meant",
+    );
   for (const problem of context.problems) report(problem.path, problem.code, problem.message, null);
   const rowRules = compileRowRules(table, plans, defaults, report);
   return {
