@@ -1,6 +1,5 @@
 /** The ingest query's batch: a StreamBatch with what the merge sink needs beyond rows. */
 import type { Violation } from '../../contracts/engine/gate.ts';
-import type { RowPosition } from '../../lakehouse/merge/merge.ts';
 import type { Mark } from '../log/event.ts';
 import type { StreamBatch } from '../stream/sink.ts';
 import type { KeyCell } from './key-cell.ts';
@@ -75,8 +74,6 @@ export interface IngestBatch extends StreamBatch {
   readonly otherKeyIds: Int32Array;
   /** Key by number. */
   readonly keys: readonly KeyCell[];
-  /** Newest truncate. */
-  readonly truncate: RowPosition | null;
   /** Raw records of the rows that lack a column: the only ones that may have to wait or be parked after the merge's look. */
   readonly partialRecords: ReadonlyMap<number, RawRecord>;
   readonly shapeVersions: Int32Array;

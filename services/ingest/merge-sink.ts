@@ -221,7 +221,7 @@ export function parkedRow(batch: IngestBatch, row: number): ParkedEvent {
   };
 }
 /** By ROW_OPS. */
-const OP_LETTERS = ['c', 'u', 'd', 'r', 't'];
+const OP_LETTERS = ['c', 'u', 'd', 'r'];
 
 function hasBit(bits: Uint8Array | null, row: number): boolean {
   return bits !== null && ((bits[row >> 3] ?? 0) & (1 << (row & 7))) !== 0;

@@ -2,6 +2,8 @@
  * Keys with a parked event: their row in the table is stale. A later event that lacks a column which a parked one carried
  * has no base for it (the table's value is older), so it parks too; a later complete event, or a delete, heals the key.
  */
+import { isBefore } from '../stream/sink.ts';
+import type { RowPlace } from '../stream/sink.ts';
 import type { KeyCell } from './key-cell.ts';
 
 export interface ParkedEntry {
@@ -19,18 +21,12 @@ export interface ParkedKeys {
   has(key: KeyCell): boolean;
   add(key: KeyCell, entry: ParkedEntry): void;
   /** True when an event at the position that lacks `absentColumns` would need a parked event's value. */
-  blocks(key: KeyCell, position: Position, absentColumns: readonly string[]): boolean;
+  blocks(key: KeyCell, position: RowPlace, absentColumns: readonly string[]): boolean;
   /** Takes away the entries older than the position and returns them. */
-  heal(key: KeyCell, position: Position): readonly ParkedEntry[];
+  heal(key: KeyCell, position: RowPlace): readonly ParkedEntry[];
   remove(id: string): void;
   /** A copy to work on: a batch that fails must leave no trace. */
   clone(): ParkedKeys;
-}
-
-interface Position {
-  readonly epoch: number;
-  readonly lsn: bigint;
-  readonly ord: number;
 }
 
 export function createParkedKeys(initial: Iterable<readonly [KeyCell, readonly ParkedEntry[]]> = []): ParkedKeys {
@@ -48,13 +44,13 @@ export function createParkedKeys(initial: Iterable<readonly [KeyCell, readonly P
       const entries = byKey.get(key);
       if (entries === undefined) return false;
       return entries.some(
-        (entry) => isOlder(entry, position) && absentColumns.some((column) => !entry.absentColumns.includes(column)),
+        (entry) => isBefore(entry, position) && absentColumns.some((column) => !entry.absentColumns.includes(column)),
       );
     },
     heal(key, position) {
       const entries = byKey.get(key);
       if (entries === undefined) return [];
-      const healed = entries.filter((entry) => isOlder(entry, position));
+      const healed = entries.filter((entry) => isBefore(entry, position));
       if (healed.length === entries.length) byKey.delete(key);
       else if (healed.length > 0)
         byKey.set(
@@ -86,9 +82,3 @@ export const noParkedKeys: ParkedKeys = {
   remove: () => undefined,
   clone: () => noParkedKeys,
 };
-
-function isOlder(a: Position, b: Position): boolean {
-  if (a.epoch !== b.epoch) return a.epoch < b.epoch;
-  if (a.lsn !== b.lsn) return a.lsn < b.lsn;
-  return a.ord < b.ord;
-}

@@ -10,9 +10,9 @@ import type { StructType } from '../../lakehouse/table/schema.ts';
 import type { LogOffset } from '../log/position.ts';
 
 /** What happened to the row. Snapshot rows and fills come as `read`. */
-export type RowOp = 'insert' | 'update' | 'delete' | 'read' | 'truncate';
+export type RowOp = 'insert' | 'update' | 'delete' | 'read';
 /** RowOp as stored in `StreamBatch.ops`. */
-export const ROW_OPS = ['insert', 'update', 'delete', 'read', 'truncate'] as const satisfies readonly RowOp[];
+export const ROW_OPS = ['insert', 'update', 'delete', 'read'] as const satisfies readonly RowOp[];
 
 /** A typed cell: int64 as bigint, decimals, dates and timestamps as exact text, binary as bytes. */
 export type RowValue = null | boolean | number | bigint | string | Uint8Array | readonly RowValue[];
@@ -38,6 +38,19 @@ export interface OffsetRange {
   readonly to: LogOffset;
 }
 
+/** A place in the source's order. */
+export interface RowPlace {
+  readonly epoch: number;
+  readonly lsn: bigint;
+  readonly ord: number;
+}
+
+export function isBefore(a: RowPlace, b: RowPlace): boolean {
+  if (a.epoch !== b.epoch) return a.epoch < b.epoch;
+  if (a.lsn !== b.lsn) return a.lsn < b.lsn;
+  return a.ord < b.ord;
+}
+
 export interface StreamBatch {
   /** Identity of the query's checkpoint; batch ids mean nothing without it. */
   readonly queryId: string;
@@ -59,6 +72,8 @@ export interface StreamBatch {
   readonly epochs: Int32Array;
   readonly lsns: BigUint64Array;
   readonly ords: Int32Array;
+  /** Newest TRUNCATE of the batch: whatever is older than it, in the sink and in the batch, goes. Null = none. */
+  readonly truncate: RowPlace | null;
   /** Rows as objects, made one at a time: for sinks that are not columnar. */
   rows(): Iterable<StreamRow>;
 }
