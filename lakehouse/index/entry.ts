@@ -74,13 +74,14 @@ export function searchEntries(
   }
   const first = low;
   while (low < count && compareEntry(entries, low * ENTRY_WORDS, hashes, hashAt) === 0) {
-    answer(entries, low * ENTRY_WORDS + HASH_WORDS, key, into);
+    addAnswer(entries, low * ENTRY_WORDS + HASH_WORDS, key, into);
     low++;
   }
   return low > first ? low : -first - 1;
 }
 
-function answer(entries: Uint32Array, at: number, key: number, into: Lookup): void {
+/** Adds an entry's words (behind its hash) to the answer of a key. */
+export function addAnswer(entries: Uint32Array, at: number, key: number, into: Lookup): void {
   const { found, extra } = into;
   const to = key * FOUND_WORDS;
   const file = entries[at] ?? 0;

@@ -2,25 +2,27 @@
  * The key index: key hash → place and position of its row, or the fence of its delete. A cache of what the table says; it
  * names the table version that it mirrors, and `follow.ts` brings it to the snapshot before use.
  *
- * A log-structured merge: each commit adds one sorted run in memory; when these hold MEMORY_ENTRIES they become one file,
- * and files of like size are merged in the background. Runs stand newest first, and the newest run that holds a key holds
+ * A log-structured merge: each commit's entries go to a table in memory; when it holds MEMORY_ENTRIES it becomes a sorted
+ * file, and files of like size are merged in the background. Runs stand newest first, and the newest run that holds a key holds
  * all its living rows. An entry can be outdated in one way only: its row was deleted (by a vector or with its file) by
  * another writer. The reader of an answer checks that against the snapshot, so foreign deletes need no work here.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, rm, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ENTRY_WORDS, emptyLookup, searchEntries, type Lookup } from './entry.ts';
+import { emptyLookup, type Lookup } from './entry.ts';
 import { IndexError } from './index-error.ts';
-import { loadManifest, saveManifest, type Manifest, type TruncatePosition } from './manifest.ts';
+import { loadManifest, newestTruncate, saveManifest, type Manifest, type TruncatePosition } from './manifest.ts';
 import { createRun, openRun, type FileRun } from './run-file.ts';
-import { memorySource, mergeInMemory, mergeRuns, type MergeRules } from './run-merge.ts';
+import { createMemoryTable, type MemoryTable } from './memory-table.ts';
+import { memorySource, mergeRuns, type MergeRules, type MergeSource } from './run-merge.ts';
 
 /** Entries kept in memory before they go to disk: 10 MB. */
 export const MEMORY_ENTRIES = 262_144;
 /** Above this much, a commit waits for the disk. */
 const MEMORY_ENTRIES_MAX = MEMORY_ENTRIES * 4;
-const MEMORY_RUNS_MAX = 6;
+/** An entry, its slot and its links. */
+const MEMORY_ENTRY_BYTES = 64;
 /** Files of one size class before they are merged. */
 const CLASS_RUNS_MAX = 4;
 
@@ -77,12 +79,6 @@ export interface IndexOptions {
   readonly memoryEntries?: number;
 }
 
-interface MemoryRun {
-  readonly entries: Uint32Array;
-}
-type Run = MemoryRun | FileRun;
-const isFile = (run: Run): run is FileRun => 'find' in run;
-
 /** @throws IndexError INDEX_FORMAT_NEWER; a corrupt index opens empty */
 export async function openKeyIndex(dir: string, identity: IndexIdentity, options: IndexOptions): Promise<KeyIndex> {
   await mkdir(dir, { recursive: true });
@@ -130,15 +126,18 @@ function indexOver(
   let nextOrdinal = manifest?.nextOrdinal ?? 0;
   const pathByOrdinal = new Map(manifest?.files ?? []);
   const ordinalByPath = new Map([...pathByOrdinal].map(([ordinal, path]) => [path, ordinal]));
-  let runs: Run[] = [...opened];
+  /** Newest first: the table that changes go to, then those that are on their way to disk. */
+  let memory: MemoryTable[] = [createMemoryTable()];
+  let runs: FileRun[] = [...opened];
   let background: Promise<void> = Promise.resolve();
   let busy = 0;
+  /** Background work begun before a reset comes to nothing. */
+  let resets = 0;
   let failure: Error | null = null;
   /** What the runs on disk mirror; later commits are in memory only and are followed again after a restart. */
   let lastSaved: Manifest | null = manifest;
 
-  const memoryRuns = (): MemoryRun[] => runs.filter((run): run is MemoryRun => !isFile(run));
-  const memoryCount = (): number => memoryRuns().reduce((sum, run) => sum + run.entries.length, 0) / ENTRY_WORDS;
+  const memoryCount = (): number => memory.reduce((sum, table) => sum + table.count(), 0);
   const newRunPath = (): { name: string; path: string } => {
     const name = `${randomUUID()}.run`;
     return { name, path: join(dir, name) };
@@ -158,13 +157,13 @@ function indexOver(
   }
   async function save(state: Manifest | null): Promise<void> {
     if (state === null) return;
-    const names = runs.filter(isFile).map((run) => run.path.slice(dir.length + 1));
+    const names = runs.map((run) => run.path.slice(dir.length + 1));
     await saveManifest(dir, { ...state, runs: names });
   }
 
   function register(change: IndexChange): void {
     version = change.version;
-    if (change.truncate !== null) truncate = change.truncate;
+    truncate = newestTruncate(truncate, change.truncate);
     for (const path of change.removed) {
       const ordinal = ordinalByPath.get(path);
       if (ordinal === undefined) continue;
@@ -189,54 +188,61 @@ function indexOver(
     };
   }
 
-  /** Replaces neighbouring runs (newest first) by their merge. `state` is what the merged entries mirror, if newer. */
-  async function mergeIntoFile(parts: readonly Run[], state: Manifest | null): Promise<void> {
+  /** Writes `sources` (newest first) as one run; null when nothing of them is of use any more. */
+  async function writeRun(sources: readonly MergeSource[]): Promise<FileRun | null> {
     const { path } = newRunPath();
-    const sources = parts.map((run) => (isFile(run) ? run : memorySource(run.entries)));
     const writer = await createRun(
       path,
       sources.reduce((sum, source) => sum + source.count, 0),
     );
     try {
       await mergeRuns(sources, rules(false), (entries, count) => writer.append(entries, count));
-      await writer.finish();
+      if ((await writer.finish()) > 0) return openRun(path);
     } catch (error) {
       await writer.abort().catch(() => undefined);
       throw error;
     }
-    const merged = openRun(path);
-    const at = runs.indexOf(parts[0] ?? merged);
-    if (at < 0) {
-      // Reset in the meantime.
-      merged.close();
-      await unlink(path);
-      return;
-    }
-    runs = [...runs.slice(0, at), ...(merged.count > 0 ? [merged] : []), ...runs.slice(at + parts.length)];
-    if (state !== null) lastSaved = state;
-    await save(lastSaved);
-    if (merged.count === 0) {
-      merged.close();
-      await unlink(path);
-    }
-    for (const part of parts.filter(isFile)) {
-      part.close();
-      await rm(part.path, { force: true });
-    }
+    await unlink(path);
+    return null;
   }
+
+  /** Replaces neighbouring files by their merge. */
+  async function mergeFiles(parts: readonly FileRun[]): Promise<void> {
+    const epoch = resets;
+    const merged = await writeRun(parts);
+    if (epoch !== resets) return discard(merged);
+    const at = runs.indexOf(parts[0] as FileRun);
+    runs = [...runs.slice(0, at), ...(merged === null ? [] : [merged]), ...runs.slice(at + parts.length)];
+    await save(lastSaved);
+    for (const part of parts) await discard(part);
+  }
+
+  async function discard(run: FileRun | null): Promise<void> {
+    if (run === null) return;
+    run.close();
+    await rm(run.path, { force: true });
+  }
+
   async function flushMemory(): Promise<void> {
-    const parts = memoryRuns();
+    const epoch = resets;
+    const frozen = memory;
     const state = currentManifest();
-    if (parts.length > 0) await mergeIntoFile(parts, state);
-    else await save((lastSaved = state));
+    memory = [createMemoryTable(), ...frozen];
+    const sources = frozen.map((table) => memorySource(table.sorted())).filter((source) => source.count > 0);
+    const run = sources.length === 0 ? null : await writeRun(sources);
+    if (epoch !== resets) return discard(run);
+    // Later changes went to newer tables meanwhile.
+    memory = memory.filter((table) => !frozen.includes(table));
+    if (run !== null) runs = [run, ...runs];
+    await save((lastSaved = state));
   }
 
   async function maintain(force: boolean): Promise<void> {
     if (force || memoryCount() > memoryEntriesMax) await flushMemory();
     for (;;) {
-      const parts = pickMerge(runs.filter(isFile));
+      const parts = pickMerge(runs);
       if (parts === null) return;
-      await mergeIntoFile(parts, null);
+      await mergeFiles(parts);
     }
   }
   function startMaintenance(force: boolean): Promise<void> {
@@ -266,14 +272,11 @@ function indexOver(
     ordinalOf: (path) => ordinalByPath.get(path),
     paths: () => ordinalByPath.keys(),
     reserveOrdinal: () => nextOrdinal++,
-    lookup: (hashes, order) => lookupRuns(runs, hashes, order),
+    lookup: (hashes, order) => lookupIn(memory, runs, hashes, order),
     async apply(change) {
       throwFailure();
       register(change);
-      if (change.entries.length > 0) runs = [{ entries: change.entries }, ...runs];
-      const memory = memoryRuns();
-      if (memory.length > MEMORY_RUNS_MAX && busy === 0)
-        runs = [{ entries: mergeInMemory(memory.map((run) => run.entries)) }, ...runs.filter(isFile)];
+      memory[0]?.add(change.entries);
       const count = memoryCount();
       if (count > memoryEntriesMax) void startMaintenance(false);
       if (count > Math.max(MEMORY_ENTRIES_MAX, memoryEntriesMax * 4)) {
@@ -292,8 +295,10 @@ function indexOver(
     async reset() {
       await background;
       failure = null;
-      for (const run of runs.filter(isFile)) run.close();
+      resets++;
+      for (const run of runs) run.close();
       runs = [];
+      memory = [createMemoryTable()];
       version = null;
       truncate = null;
       lastSaved = null;
@@ -309,44 +314,34 @@ function indexOver(
     },
     async close() {
       await startMaintenance(true);
-      for (const run of runs.filter(isFile)) run.close();
+      for (const run of runs) run.close();
       runs = [];
       throwFailure();
     },
-    stats() {
-      const files = runs.filter(isFile);
-      return {
-        memoryEntries: memoryCount(),
-        fileEntries: files.reduce((sum, run) => sum + run.count, 0),
-        runs: runs.length,
-        residentBytes: files.reduce((sum, run) => sum + run.residentBytes, memoryCount() * ENTRY_WORDS * 4),
-      };
-    },
+    stats: () => ({
+      memoryEntries: memoryCount(),
+      fileEntries: runs.reduce((sum, run) => sum + run.count, 0),
+      runs: runs.length,
+      residentBytes: runs.reduce((sum, run) => sum + run.residentBytes, memoryCount() * MEMORY_ENTRY_BYTES),
+    }),
   };
 }
 
-function lookupRuns(runs: readonly Run[], hashes: Uint32Array, order: Uint32Array): Lookup {
+function lookupIn(
+  memory: readonly MemoryTable[],
+  runs: readonly FileRun[],
+  hashes: Uint32Array,
+  order: Uint32Array,
+): Lookup {
   const into = emptyLookup(order.length);
   const pending = order.slice();
   let left = pending.length;
-  const largest = runs.filter(isFile).reduce((most, run) => Math.max(most, run.count), 0);
+  for (const table of memory) left = table.find(hashes, pending, left, into);
+  const largest = runs.reduce((most, run) => Math.max(most, run.count), 0);
   for (const run of runs) {
     if (left === 0) break;
-    if (isFile(run)) {
-      // Most keys of a batch are old ones, and those are in the largest run: there the filter would only cost.
-      left = run.find(hashes, pending, left, into, run.count < largest);
-      continue;
-    }
-    const count = run.entries.length / ENTRY_WORDS;
-    let from = 0;
-    let kept = 0;
-    for (let i = 0; i < left; i++) {
-      const key = pending[i] ?? 0;
-      const place = searchEntries(run.entries, count, hashes, key, into, from);
-      if (place < 0) pending[kept++] = key;
-      from = place < 0 ? -place - 1 : place;
-    }
-    left = kept;
+    // Most keys of a batch are old ones, and those are in the largest run: there the filter would only cost.
+    left = run.find(hashes, pending, left, into, run.count < largest);
   }
   return into;
 }

@@ -18,6 +18,14 @@ export interface TruncatePosition {
   readonly ord: number;
 }
 
+/** The later of two truncates: an older one that comes again lifts nothing. */
+export function newestTruncate(a: TruncatePosition | null, b: TruncatePosition | null): TruncatePosition | null {
+  if (a === null || b === null) return a ?? b;
+  if (a.epoch !== b.epoch) return a.epoch > b.epoch ? a : b;
+  if (a.lsn !== b.lsn) return a.lsn > b.lsn ? a : b;
+  return a.ord >= b.ord ? a : b;
+}
+
 export interface Manifest {
   /** `metaData.id` of the table. */
   readonly tableId: string;

@@ -66,10 +66,15 @@ function runOver(path: string, fd: number): FileRun {
     if (readSync(fd, bytes, 0, length, start) !== length)
       throw new IndexError('INDEX_CORRUPT', path, 'the run is cut short');
   }
+  /** Pages found whole once: a page does not go bad while it is in use. */
+  const checkedPages = new Uint8Array((fences.length + 7) >> 3);
   function check(page: number, atPage: number): void {
+    const flag = 1 << (page & 7);
+    if (((checkedPages[page >> 3] ?? 0) & flag) !== 0) return;
     const start = atPage * PAGE_BYTES;
     if (crc32(bytes.subarray(start, start + pageEntries(page) * ENTRY_BYTES)) !== crcs[page])
       throw new IndexError('INDEX_CORRUPT', path, `page ${page} has a wrong checksum`);
+    checkedPages[page >> 3] = (checkedPages[page >> 3] ?? 0) | flag;
   }
 
   return {

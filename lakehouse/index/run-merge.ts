@@ -33,30 +33,6 @@ export function memorySource(entries: Uint32Array): MergeSource {
   };
 }
 
-/** Small runs, newest first, as one sorted array. */
-export function mergeInMemory(runs: readonly Uint32Array[]): Uint32Array {
-  const out = new Uint32Array(runs.reduce((sum, run) => sum + run.length, 0));
-  const at = new Uint32Array(runs.length);
-  let written = 0;
-  let lastSource = -1;
-  for (;;) {
-    let source = -1;
-    for (let s = 0; s < runs.length; s++) {
-      const run = runs[s] ?? out;
-      if ((at[s] ?? 0) >= run.length) continue;
-      if (source < 0 || compareHashWords(run, at[s] ?? 0, runs[source] ?? out, at[source] ?? 0) < 0) source = s;
-    }
-    if (source < 0) return out.slice(0, written);
-    const run = runs[source] ?? out;
-    const from = at[source] ?? 0;
-    at[source] = from + ENTRY_WORDS;
-    if (written > 0 && source !== lastSource && compareHashWords(run, from, out, written - ENTRY_WORDS) === 0) continue;
-    lastSource = source;
-    for (let word = 0; word < ENTRY_WORDS; word++) out[written + word] = run[from + word] ?? 0;
-    written += ENTRY_WORDS;
-  }
-}
-
 function compareHashWords(a: Uint32Array, i: number, b: Uint32Array, j: number): number {
   for (let word = 0; word < HASH_WORDS; word++) {
     const difference = (a[i + word] ?? 0) - (b[j + word] ?? 0);

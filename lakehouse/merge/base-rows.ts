@@ -6,6 +6,7 @@ import type { ColumnBatch, ColumnVector } from '../table/column.ts';
 import type { StructField } from '../table/schema.ts';
 import type { Snapshot } from '../table/snapshot.ts';
 import { TableError } from '../table/table-error.ts';
+import { concat } from './concat.ts';
 import { gather } from './gather.ts';
 import { openDataFile, readRows } from './read-rows.ts';
 
@@ -146,19 +147,4 @@ function alignColumn(
     }
   });
   return gather(sources, { count, source: sources.length > 1 ? source : null, row });
-}
-
-/** Columns one after another; at most SOURCES_MAX of them. */
-export function concat(columns: readonly ColumnVector[]): ColumnVector {
-  const count = columns.reduce((sum, column) => sum + column.length, 0);
-  const source = new Uint8Array(count);
-  const row = new Uint32Array(count);
-  let at = 0;
-  columns.forEach((column, i) => {
-    for (let from = 0; from < column.length; from++, at++) {
-      source[at] = i;
-      row[at] = from;
-    }
-  });
-  return gather(columns, { count, source, row });
 }

@@ -9,7 +9,7 @@ import type { ColumnBatch, ColumnVector } from '../table/column.ts';
 import { encodeDeletionVectors } from '../table/deletion-vector.ts';
 import { containsRow, unionRows, type RowSet } from '../table/row-bitmap.ts';
 import type { Snapshot } from '../table/snapshot.ts';
-import { concat } from './base-rows.ts';
+import { concat } from './concat.ts';
 import { columnBytes, writeDataFiles, type FileSettings, type WrittenFiles } from './data-files.ts';
 import { trueRows } from './file-entries.ts';
 import { vectorStats, recordCount } from './file-stats.ts';

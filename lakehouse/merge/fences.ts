@@ -23,7 +23,7 @@ import type { ColumnBatch, ColumnVector } from '../table/column.ts';
 import { readCommit } from '../table/log-reader.ts';
 import { versionName } from '../table/log-files.ts';
 import type { StructField, StructType } from '../table/schema.ts';
-import { concat } from './base-rows.ts';
+import { concat } from './concat.ts';
 import { pickRows } from './delete-rows.ts';
 import { trueRows } from './file-entries.ts';
 import { gather, picksOf } from './gather.ts';

@@ -12,7 +12,7 @@
 import { ENTRY_WORDS, FOUND_WORDS, sortEntries } from '../index/entry.ts';
 import { sortStrided } from '../index/key-hash.ts';
 import type { KeyIndex } from '../index/key-index.ts';
-import type { TruncatePosition } from '../index/manifest.ts';
+import { newestTruncate } from '../index/manifest.ts';
 import { createRunBuilder } from '../index/run-builder.ts';
 import type { AddFile, Commit } from '../table/actions.ts';
 import { canonicalPath } from '../table/file-path.ts';
@@ -81,13 +81,6 @@ async function applyFences(index: KeyIndex, version: bigint, fences: LoadedFence
   if (fences.entries.length === 0 && newest === index.truncate()) return;
   // Several fences of one key: the newest position is to be found.
   await index.apply({ version, entries: newestFences(fences.entries), added: [], removed: [], truncate: newest });
-}
-
-function newestTruncate(a: TruncatePosition | null, b: TruncatePosition | null): TruncatePosition | null {
-  if (a === null || b === null) return a ?? b;
-  if (a.epoch !== b.epoch) return a.epoch > b.epoch ? a : b;
-  if (a.lsn !== b.lsn) return a.lsn > b.lsn ? a : b;
-  return a.ord >= b.ord ? a : b;
 }
 
 function newestFences(entries: Uint32Array): Uint32Array {

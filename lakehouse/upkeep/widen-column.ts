@@ -3,7 +3,7 @@
  * but locks out delta-rs and Polars.) Files that a vector had thinned out come out whole; older versions read as before.
  */
 import { randomUUID } from 'node:crypto';
-import { concat } from '../merge/base-rows.ts';
+import { concat } from '../merge/concat.ts';
 import { encodeParquet } from '../parquet/encode.ts';
 import { liveRows, vectorRows } from '../read/file-rows.ts';
 import { isRetriable } from '../store/store.ts';

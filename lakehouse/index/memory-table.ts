@@ -1,0 +1,108 @@
+/**
+ * The newest entries, in memory: an open-addressing hash table over them. A key written again replaces its entry in place,
+ * so that a busy key costs one entry; entries are sorted once, when the table goes to disk.
+ */
+import { ENTRY_WORDS, addAnswer, sortEntries, type Lookup } from './entry.ts';
+import { HASH_WORDS } from './key-hash.ts';
+
+const NONE = 0xffff_ffff;
+
+export interface MemoryTable {
+  /** Entries held. */
+  count(): number;
+  /** Adds one change's entries; they replace what older changes said of their keys. */
+  add(entries: Uint32Array): void;
+  /** Looks up the pending keys; those not found move to the front. Returns how many they are. */
+  find(hashes: Uint32Array, pending: Uint32Array, pendingCount: number, into: Lookup): number;
+  /** All entries, in hash order. */
+  sorted(): Uint32Array;
+}
+
+export function createMemoryTable(): MemoryTable {
+  let slots = new Uint32Array(1024).fill(NONE);
+  let entries = new Uint32Array(512 * ENTRY_WORDS);
+  /** Next entry of the same key and change: another writer repeated a key. */
+  let next = new Uint32Array(512).fill(NONE);
+  /** The change that wrote an entry. */
+  let generations = new Uint32Array(512);
+  let count = 0;
+  let generation = 0;
+
+  function grow(): void {
+    const larger = new Uint32Array(entries.length * 2);
+    larger.set(entries);
+    entries = larger;
+    const moreNext = new Uint32Array(next.length * 2).fill(NONE);
+    moreNext.set(next);
+    next = moreNext;
+    const moreGenerations = new Uint32Array(generations.length * 2);
+    moreGenerations.set(generations);
+    generations = moreGenerations;
+    const old = slots;
+    slots = new Uint32Array(old.length * 2).fill(NONE);
+    for (const entry of old) if (entry !== NONE) slots[slotOf(entries, entry * ENTRY_WORDS)] = entry;
+  }
+
+  /** The slot of a hash, or the free one where it belongs. */
+  function slotOf(words: Uint32Array, at: number): number {
+    const mask = slots.length - 1;
+    let slot = (words[at] ?? 0) & mask;
+    for (;;) {
+      const entry = slots[slot] ?? NONE;
+      if (entry === NONE || sameHash(entries, entry * ENTRY_WORDS, words, at)) return slot;
+      slot = (slot + 1) & mask;
+    }
+  }
+
+  function put(from: Uint32Array, at: number, entry: number): void {
+    for (let word = 0; word < ENTRY_WORDS; word++) entries[entry * ENTRY_WORDS + word] = from[at + word] ?? 0;
+    generations[entry] = generation;
+  }
+
+  return {
+    count: () => count,
+    add(added) {
+      generation++;
+      for (let at = 0; at < added.length; at += ENTRY_WORDS) {
+        if (count === next.length) grow();
+        const slot = slotOf(added, at);
+        const held = slots[slot] ?? NONE;
+        if (held !== NONE && generations[held] !== generation) {
+          // What hung on the older entry is older too.
+          next[held] = NONE;
+          put(added, at, held);
+          continue;
+        }
+        const entry = count++;
+        put(added, at, entry);
+        next[entry] = held;
+        slots[slot] = entry;
+      }
+    },
+    find(hashes, pending, pendingCount, into) {
+      let left = 0;
+      for (let i = 0; i < pendingCount; i++) {
+        const key = pending[i] ?? 0;
+        let entry = slots[slotOf(hashes, key * HASH_WORDS)] ?? NONE;
+        if (entry === NONE) pending[left++] = key;
+        for (; entry !== NONE; entry = next[entry] ?? NONE)
+          addAnswer(entries, entry * ENTRY_WORDS + HASH_WORDS, key, into);
+      }
+      return left;
+    },
+    sorted() {
+      const reachable = new Uint32Array(count * ENTRY_WORDS);
+      let at = 0;
+      for (const slot of slots)
+        for (let entry = slot; entry !== NONE; entry = next[entry] ?? NONE) {
+          reachable.set(entries.subarray(entry * ENTRY_WORDS, (entry + 1) * ENTRY_WORDS), at);
+          at += ENTRY_WORDS;
+        }
+      return sortEntries(reachable.subarray(0, at));
+    },
+  };
+}
+
+function sameHash(a: Uint32Array, i: number, b: Uint32Array, j: number): boolean {
+  return a[i] === b[j] && a[i + 1] === b[j + 1] && a[i + 2] === b[j + 2] && a[i + 3] === b[j + 3];
+}
