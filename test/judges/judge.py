@@ -184,12 +184,23 @@ def spark_text(value, kind):
     if name == "decimal":
         return format(value, "f")
     if name == "date":
-        return f'"{value.isoformat()}"'
+        return f'"{date_text(value)}"'
     if name in ("timestamp", "timestamp_ntz"):
-        return f'"{value.isoformat(timespec="microseconds")}{"Z" if name == "timestamp" else ""}"'
+        return f'"{timestamp_text(value, "Z" if name == "timestamp" else "")}"'
     if name == "binary":
         return f'"{base64.b64encode(value).decode()}"'
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
+
+
+def plain_column(field):
+    """Dates and times as numbers: Python's own end at the years 1 and 9999."""
+    name = "`" + field.name.replace("`", "``") + "`"
+    kind = field.dataType.typeName()
+    if kind == "date":
+        return f"unix_date({name}) AS {name}"
+    if kind in ("timestamp", "timestamp_ntz"):
+        return f"unix_micros(CAST({name} AS TIMESTAMP)) AS {name}"
+    return name
 
 
 def spark(options):
@@ -217,7 +228,8 @@ def spark(options):
     session.sparkContext.setLogLevel("ERROR")
     for statement in options["statements"]:
         frame = session.sql(statement)
-        print("[" + ",".join(json.dumps(spark_text(row, frame.schema)) for row in frame.collect()) + "]", flush=True)
+        rows = frame.selectExpr(*(plain_column(field) for field in frame.schema.fields)).collect()
+        print("[" + ",".join(json.dumps(spark_text(row, frame.schema)) for row in rows) + "]", flush=True)
     session.stop()
 
 
