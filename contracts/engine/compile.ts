@@ -91,11 +91,18 @@ export function compileTable(
   };
 }
 
-type Reporter = (path: readonly (string | number)[], code: string, message: string, hint: string | null) => void;
+type Reporter = (
+  path: readonly (string | number)[],
+  code: string,
+  message: string,
+  hint: string | null,
+  offset?: number,
+) => void;
 
 function createReporter(contract: Contract, table: TableContract, findings: Finding[]): Reporter {
-  return (path, code, message, hint) => {
-    const at = contract.source.locate(path);
+  return (path, code, message, hint, offset) => {
+    const { source } = contract;
+    const at = offset === undefined ? source.locate(path) : source.locateInValue(path, offset);
     findings.push({
       level: 'error',
       code,
@@ -137,8 +144,9 @@ function compileRowRules(
       report(
         [...rule.path, 'implementation'],
         'RULE_INVALID',
-        `rule ${rule.id}: ${problem.message} (at ${problem.offset + 1})`,
+        `rule ${rule.id}: ${problem.message}`,
         problem.hint,
+        problem.offset,
       );
     if (result.rule === null) continue;
     const column =

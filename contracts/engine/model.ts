@@ -13,7 +13,10 @@ export interface ContractSource {
   readonly text: string;
   /** SHA-256 of the text, hex. */
   readonly sha256: string;
+  /** Of the key, or of the list's entry. */
   locate(path: TreePath): TextPosition;
+  /** Of a character in the scalar value at the path, counted from 0. */
+  locateInValue(path: TreePath, offset: number): TextPosition;
 }
 
 export interface Contract {

@@ -16,7 +16,8 @@ import { readRule } from './read-rule.ts';
 import { minorOf } from './standard/elements.ts';
 import type { ApiVersion } from './standard/elements.ts';
 import type { Minor } from './standard/servers.ts';
-import { locate } from './yaml-tree.ts';
+import { positionInScalar } from './scalar-position.ts';
+import { locate, nodeAt } from './yaml-tree.ts';
 import type { MapNode, ScalarValue, TreeNode, TreePath } from './yaml-tree.ts';
 
 export function readContract(root: MapNode, text: string, file: string, apiVersion: ApiVersion): Contract {
@@ -50,7 +51,16 @@ export function sha256(text: string): string {
 }
 
 function sourceOf(root: TreeNode, text: string, file: string): ContractSource {
-  return { file, text, sha256: sha256(text), locate: (path) => locate(root, path) };
+  return {
+    file,
+    text,
+    sha256: sha256(text),
+    locate: (path) => locate(root, path),
+    locateInValue(path, offset) {
+      const node = nodeAt(root, path);
+      return node === null ? locate(root, path) : positionInScalar(text, node.at, offset);
+    },
+  };
 }
 
 function maps(node: MapNode, key: string): [MapNode, TreePath][] {
