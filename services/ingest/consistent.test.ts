@@ -1,0 +1,49 @@
+import { expect, test } from 'vitest';
+import type { Mark } from '../log/event.ts';
+import { createBarrierKeeper } from './consistent.ts';
+import type { BarrierTable } from './consistent.ts';
+
+const closed = (sequence: number, snapshotting: readonly string[] = []) => ({
+  mark: { sequence, snapshotting } as unknown as Mark,
+  progressOffset: BigInt(sequence),
+});
+const table = (id: string, reached: number, version: bigint, extra: Partial<BarrierTable> = {}): BarrierTable => ({
+  id,
+  reached,
+  ahead: reached,
+  version,
+  active: true,
+  ...extra,
+});
+
+test('a cut holds each table’s version at the barrier, not a later one', () => {
+  const keeper = createBarrierKeeper();
+  expect(keeper.look([table('a', 0, 1n), table('b', 0, 1n)], closed(5))).toBeNull();
+  expect(keeper.barrier()).toBe(5);
+  expect(keeper.look([table('a', 5, 7n), table('b', 3, 1n)], closed(9))).toBeNull();
+  // `a` went on while `b` was behind: its version at the barrier counts.
+  const cut = keeper.look([table('a', 8, 9n), table('b', 5, 2n)], closed(9));
+  expect(cut?.versions).toEqual(
+    new Map([
+      ['a', 7n],
+      ['b', 2n],
+    ]),
+  );
+  expect(keeper.barrier()).toBe(9);
+});
+
+test('no barrier behind a batch that is under way to a newer mark', () => {
+  const keeper = createBarrierKeeper();
+  keeper.look([table('a', 0, 1n, { ahead: 6 })], closed(5));
+  expect(keeper.barrier()).toBeNull();
+  keeper.look([table('a', 6, 1n)], closed(7));
+  expect(keeper.barrier()).toBe(7);
+});
+
+test('withheld while a table is snapshotting; a stopped table is named, not waited for', () => {
+  const keeper = createBarrierKeeper();
+  keeper.look([table('a', 0, 1n)], closed(5, ['a']));
+  expect(keeper.look([table('a', 5, 1n)], closed(6))).toBeNull();
+  const cut = keeper.look([table('a', 6, 2n), table('b', 1, 1n, { active: false })], null);
+  expect([cut?.left, cut?.versions]).toEqual([['b'], new Map([['a', 2n]])]);
+});

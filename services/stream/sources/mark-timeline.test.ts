@@ -1,0 +1,69 @@
+import { expect, test } from 'vitest';
+import type { Mark } from '../../log/event.ts';
+import type { LogOffset, Lsn } from '../../log/position.ts';
+import { createMarkTimeline } from './mark-timeline.ts';
+
+const mark = (sequence: number, offsets: Record<string, Record<number, bigint>>, extra: Partial<Mark> = {}): Mark => ({
+  formatVersion: 1,
+  sequence,
+  epoch: 1,
+  logId: 'log',
+  lsn: BigInt(sequence) as Lsn,
+  ord: 0,
+  confirmLsn: BigInt(sequence) as Lsn,
+  open: false,
+  nextOffsets: offsets as Record<string, Record<number, LogOffset>>,
+  full: false,
+  bytes: BigInt(sequence * 100),
+  snapshotting: [],
+  sourceTimeMicros: 0n,
+  atMs: 0,
+  ...extra,
+});
+
+test('a full mark repeats what is known and moves nothing', () => {
+  const timeline = createMarkTimeline();
+  timeline.add(mark(1, { a: { 0: 5n } }), 0n);
+  timeline.add(mark(2, { a: { 0: 5n }, b: { 0: 1n } }, { full: true }), 1n);
+  const [first, second] = timeline.cutsAfter('a', 0);
+  expect([first?.nextOffsets.get(0), second?.nextOffsets.size]).toEqual([5n, 0]);
+  expect(timeline.cutsAfter('b', 1)[0]?.nextOffsets.get(0)).toBe(1n);
+});
+
+test('a mark read twice counts once', () => {
+  const timeline = createMarkTimeline();
+  timeline.add(mark(1, { a: { 0: 5n } }), 0n);
+  timeline.add(mark(1, { a: { 0: 5n } }), 0n);
+  expect(timeline.size).toBe(1);
+});
+
+test('the newest closed mark is not one inside a transaction', () => {
+  const timeline = createMarkTimeline();
+  timeline.add(mark(1, {}), 0n);
+  timeline.add(mark(2, {}, { open: true }), 1n);
+  expect([timeline.newest()?.mark.sequence, timeline.newestClosed()?.mark.sequence]).toEqual([2, 1]);
+});
+
+test('marks that pile up are thinned out, and no record is lost by it', () => {
+  const timeline = createMarkTimeline();
+  const count = 30_000;
+  for (let i = 1; i <= count; i++) timeline.add(mark(i, { a: { [i % 2]: BigInt(i) } }), BigInt(i));
+  expect(timeline.size).toBeLessThan(20_001);
+  const reached = new Map<number, bigint>();
+  for (const cut of timeline.cutsAfter('a', 0))
+    for (const [partition, next] of cut.nextOffsets) reached.set(partition, next);
+  expect(reached).toEqual(
+    new Map([
+      [0, BigInt(count)],
+      [1, BigInt(count - 1)],
+    ]),
+  );
+});
+
+test('what every table has passed is forgotten, the newest stays', () => {
+  const timeline = createMarkTimeline();
+  for (let i = 1; i <= 5; i++) timeline.add(mark(i, { a: { 0: BigInt(i) } }), BigInt(i));
+  timeline.forget(5);
+  expect(timeline.size).toBe(1);
+  expect(timeline.cutsAfter('a', 4)).toHaveLength(1);
+});
