@@ -36,7 +36,9 @@ const TYPES: readonly (readonly [DeltaType, fc.Arbitrary<Cell>])[] = [
         { name: 'b', type: { type: 'array', elementType: 'long', containsNull: true }, nullable: true, metadata: {} },
       ],
     },
-    fc.record({ a: fc.option(fc.integer()), b: fc.array(fc.bigInt({ min: 0n, max: 9n }), { maxLength: 3 }) }),
+    fc
+      .tuple(fc.option(fc.integer()), fc.array(fc.bigInt({ min: 0n, max: 9n }), { maxLength: 3 }))
+      .map(([a, b]): Cell => ({ a, b })),
   ],
 ];
 
