@@ -102,7 +102,8 @@ async function plainClient(config: pg.ClientConfig): Promise<pg.Client> {
   try {
     await client.connect();
   } catch (error) {
-    await client.end().catch(() => undefined);
+    // Not `end`: it waits for an end that never comes when the server refused our certificate with a TLS alert.
+    (client as unknown as { connection: DriverConnection }).connection.stream.destroy();
     throw error;
   }
   return client;
