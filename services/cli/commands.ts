@@ -1,6 +1,7 @@
 import type { CommandModule } from './command.ts';
 import { sqlCommand } from './commands/sql.ts';
 import { tableCommands } from './commands/table.ts';
+import { benchCommand } from './commands/bench.ts';
 import { demoCommand } from './commands/demo.ts';
 import { doctorCommand } from './commands/doctor.ts';
 import { initCommand } from './commands/init.ts';
@@ -22,4 +23,5 @@ export const COMMANDS: readonly CommandModule[] = [
   teardownCommand,
   tableCommands,
   sqlCommand,
+  benchCommand,
 ];

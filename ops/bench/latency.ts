@@ -1,0 +1,104 @@
+/**
+ * Commit at the source to visible in the lake, at a set rate: a PostgreSQL, the whole pipeline embedded, a writer that
+ * inserts `rate` rows a second, and a watcher that asks which LSN the table has. Latency is measured from the source's
+ * commit to the moment at which the watcher sees the table past it, so the watcher's own step (20 ms) is in it.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { startPostgres } from '../local/postgres.ts';
+import { startPipeline } from '../../services/cli/pipeline.ts';
+import { parseLsn } from '../../services/log/position.ts';
+import { openPostgresSource } from '../../services/reader/pg-source.ts';
+import { parseConnection } from '../../services/reader/connection.ts';
+import { parseConfig } from '../../services/runtime/config.ts';
+import { createLogger } from '../../services/runtime/logger.ts';
+import { createMetrics } from '../../services/runtime/metrics.ts';
+
+export interface LatencyBench {
+  readonly rowsPerSecond: number;
+  readonly triggerMs: number;
+  readonly samples: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly maxMs: number;
+  readonly rssBytes: number;
+}
+
+const STEP_MS = 20;
+const TRIGGER_MS = 500;
+
+export async function benchLatency(rowsPerSecond = 1000, seconds = 15): Promise<LatencyBench> {
+  const home = mkdtempSync(join(tmpdir(), 'sluice-bench-latency-'));
+  const server = await startPostgres({ durable: false });
+  try {
+    const source = await openPostgresSource(() => parseConnection(server.url));
+    const session = await source.session('bench');
+    await session.query('create table public.ticks (id bigint primary key, body text, at timestamptz)');
+    const config = parseConfig({
+      text: `name: latency\nsource: {postgres: "\${PGURL}"}\nlake: {uri: ${join(home, 'lake')}}\nstate: ${join(home, 'state')}\ncontracts: ${join(home, 'contracts')}\nstream: {trigger: ${TRIGGER_MS}ms}`,
+      file: 'the benchmark',
+      env: { PGURL: server.url },
+      readFile: () => '',
+    });
+    const pipeline = await startPipeline({
+      config,
+      reload: () => config,
+      parts: { reader: true, stream: true },
+      logger: createLogger({ level: 'error', pipeline: 'latency' }),
+      metrics: createMetrics(),
+      failpoint: () => undefined,
+      availableNow: false,
+    });
+    try {
+      const commits: { readonly lsn: bigint; readonly atMs: number }[] = [];
+      const latencies: number[] = [];
+      const perStep = Math.max(1, Math.round((rowsPerSecond * STEP_MS) / 1000));
+      const begin = performance.now();
+      let id = 0;
+      let seen = 0;
+      const look = (): void => {
+        const text = pipeline.ingest?.status().tables[0]?.lsn ?? null;
+        const reached = text === null ? 0n : parseLsn(text);
+        const now = performance.now();
+        for (; seen < commits.length && (commits[seen]?.lsn ?? 0n) <= reached; seen += 1)
+          latencies.push(now - (commits[seen]?.atMs ?? now));
+      };
+      while (performance.now() - begin < seconds * 1000) {
+        await session.query(
+          `insert into public.ticks select ${id} + i, md5(i::text), clock_timestamp() from generate_series(1, ${perStep}) i`,
+        );
+        id += perStep;
+        const [row] = await session.query('select pg_current_wal_flush_lsn()::text as lsn');
+        // The commit record lies just before the flushed end.
+        commits.push({ lsn: parseLsn(row?.['lsn'] ?? '0/0') - 64n, atMs: performance.now() });
+        look();
+        const due = begin + commits.length * STEP_MS;
+        await sleep(Math.max(0, due - performance.now()));
+      }
+      for (let wait = 0; wait < 500 && seen < commits.length; wait += 1) {
+        await sleep(STEP_MS);
+        look();
+      }
+      const sorted = latencies.toSorted((a, b) => a - b);
+      const at = (share: number): number =>
+        Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0);
+      return {
+        rowsPerSecond: Math.round(id / seconds),
+        triggerMs: TRIGGER_MS,
+        samples: sorted.length,
+        p50Ms: at(0.5),
+        p99Ms: at(0.99),
+        maxMs: at(1),
+        rssBytes: process.memoryUsage().rss,
+      };
+    } finally {
+      await pipeline.stop();
+      await session.close();
+    }
+  } finally {
+    await server.stop('immediate');
+    rmSync(home, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,97 @@
+import { benchGate, formatGateBench } from '../../../ops/bench/gate.ts';
+import { benchLatency } from '../../../ops/bench/latency.ts';
+import { benchLog } from '../../../ops/bench/log.ts';
+import { benchMerge } from '../../../ops/bench/merge.ts';
+import { benchReader } from '../../../ops/bench/reader.ts';
+import { benchStream } from '../../../ops/bench/stream.ts';
+import { ConfigError, ExitCode } from '../../runtime/errors.ts';
+import type { CommandModule } from '../command.ts';
+
+interface Flags {
+  readonly json?: boolean;
+  readonly rows: string;
+  readonly tableRows: string;
+  readonly rate: string;
+  readonly brokers?: string;
+  readonly python?: string;
+}
+
+const PARTS = ['reader', 'log', 'gate', 'merge', 'stream', 'latency'] as const;
+type Part = (typeof PARTS)[number];
+
+/** `sluice bench [part]`: each part beside its baseline in one run on this machine, with memory. One part gives its bare result. */
+export const benchCommand: CommandModule = (program, context) => {
+  program
+    .command('bench')
+    .argument('[part]', `one of ${PARTS.join(', ')}; default all`)
+    .description('measure the parts on this machine, as ratios to a baseline in the same run')
+    .option('--rows <n>', 'events of reader and stream', '200000')
+    .option('--table-rows <list>', 'table sizes of merge, with commas between', '100000,1000000,10000000')
+    .option('--rate <n>', 'rows a second of latency', '1000')
+    .option('--brokers <list>', 'Kafka for log, host:port with commas between')
+    .option('--python <path>', 'an interpreter that has deltalake: runs the merge batches through it, too')
+    .option('--json', 'print one JSON value')
+    .action(
+      context.run(async (part: string | undefined, flags: Flags) => {
+        const wanted = part === undefined ? PARTS : PARTS.filter((name) => name === part);
+        if (wanted.length === 0)
+          throw new ConfigError(`there is no bench '${part ?? ''}'`, `one of ${PARTS.join(', ')}`);
+        const results: Record<string, unknown> = {};
+        for (const name of wanted) {
+          const result = await measure(name, flags, (line) => context.err(`${line}\n`));
+          results[name] = result;
+          if (flags.json !== true) context.out(table(name, result));
+        }
+        if (flags.json === true) context.out(`${JSON.stringify(part === undefined ? results : results[part])}\n`);
+        return ExitCode.clean;
+      }),
+    );
+};
+
+function measure(part: Part, flags: Flags, progress: (line: string) => void): Promise<unknown> {
+  const rows = count(flags.rows, '--rows');
+  const brokers = flags.brokers?.split(',');
+  switch (part) {
+    case 'reader':
+      return benchReader(rows);
+    case 'log':
+      return benchLog(brokers === undefined ? {} : { brokers });
+    case 'gate':
+      return Promise.resolve(benchGate());
+    case 'merge':
+      return benchMerge({
+        tableRows: flags.tableRows.split(',').map((text) => count(text, '--table-rows')),
+        python: flags.python ?? null,
+        progress,
+      });
+    case 'stream':
+      return benchStream({ events: rows, maxOffsetsPerTrigger: 50_000, changeDataFeed: true });
+    case 'latency':
+      return benchLatency(count(flags.rate, '--rate'));
+  }
+}
+
+function count(text: string, flag: string): number {
+  const value = Number(text);
+  if (Number.isSafeInteger(value) && value > 0) return value;
+  throw new ConfigError(`${flag} cannot be '${text}'`, 'give whole numbers above 0');
+}
+
+/** A result as lines `name  value`; a list as a table with a line a row. */
+function table(part: Part, result: unknown): string {
+  if (part === 'gate') return `${formatGateBench(result as Parameters<typeof formatGateBench>[0])}\n`;
+  const rows = (Array.isArray(result) ? result : [result]) as Record<string, unknown>[];
+  const names = Object.keys(rows[0] ?? {}).filter(
+    (name) => typeof rows[0]?.[name] !== 'object' || rows[0]?.[name] === null,
+  );
+  const cells = rows.map((row) => names.map((name) => shown(row[name])));
+  const widths = names.map((name, i) => Math.max(name.length, ...cells.map((line) => line[i]?.length ?? 0)));
+  const line = (values: readonly string[]): string =>
+    `  ${values.map((value, i) => value.padStart(widths[i] ?? 0)).join('  ')}\n`;
+  return `${part}\n${line(names)}${cells.map(line).join('')}`;
+}
+
+function shown(value: unknown): string {
+  if (typeof value === 'number') return Number.isInteger(value) ? value.toLocaleString('en-US') : value.toFixed(2);
+  return value === null || value === undefined ? '-' : typeof value === 'string' ? value : JSON.stringify(value);
+}
