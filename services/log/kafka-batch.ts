@@ -3,8 +3,8 @@
  * an object and several small buffers a record; here a batch is written once into one buffer, and read as slices of the
  * fetched bytes (docs/decisions/0004-kafka-records-by-hand.md has the rates).
  */
-import { gunzipSync } from 'node:zlib';
 import { crc32c } from './crc32c.ts';
+import { decompress } from './kafka-compression.ts';
 import { RECORD_HEADER } from './event.ts';
 import { LogError, type OutgoingRecord } from './log.ts';
 import type { BatchBuilder } from './record-chunk.ts';
@@ -179,7 +179,7 @@ function addBatch(
   const count = bytes.readInt32BE(start + 57);
   const records = { bytes, at: start + HEAD_BYTES };
   if ((attributes & 7) !== 0) {
-    records.bytes = decompress(bytes.subarray(records.at, end), attributes & 7, base);
+    records.bytes = unpack(bytes.subarray(records.at, end), attributes & 7, base);
     records.at = 0;
   }
   const baseTime = Number(bytes.readBigInt64BE(start + 27));
@@ -188,15 +188,19 @@ function addBatch(
   for (let i = 0; i < count; i++) addRecord(batch, records, base, baseTime, appendTime, from, to);
 }
 
-const COMPRESSIONS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'];
+const METHODS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'];
 
-function decompress(bytes: Buffer, kind: number, base: bigint): Buffer {
-  if (kind === 1) return gunzipSync(bytes);
-  throw new LogError(
-    'LOG_CORRUPT',
-    `the batch at offset ${base} is compressed with ${COMPRESSIONS[kind] ?? `method ${kind}`}, which is not read here; ` +
-      "set the topic's compression.type to uncompressed or gzip",
-  );
+function unpack(bytes: Buffer, method: number, base: bigint): Buffer {
+  try {
+    return decompress(bytes, method);
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new LogError(
+      'LOG_CORRUPT',
+      `the batch at offset ${base}, compressed with ${METHODS[method] ?? method}, cannot be read: ${why}`,
+      { cause },
+    );
+  }
 }
 
 interface RecordCursor {

@@ -13,6 +13,7 @@ const FOLLOW_WAIT_MS = 500;
 const RANGE_WAIT_MS = 100;
 /** How long a range waits for transactions below its end that are committed but not yet marked so in the partition. */
 const UNSTABLE_MS_MAX = 60_000;
+const NEW_LEADER_MS_MAX = 5000;
 const EARLIEST = -2;
 const LAST_STABLE = -1;
 
@@ -117,7 +118,8 @@ async function* readRange(
   while (at < to) {
     signal?.throwIfAborted();
     const fetched = await fetchAt(lane, at, batchBytesMax, RANGE_WAIT_MS, options.retryMsMax, signal);
-    if (to > fetched.highWatermark) {
+    // A leader that was just elected may not know yet how far its predecessor was.
+    if (to > fetched.highWatermark && (unstableMs += RANGE_WAIT_MS) > NEW_LEADER_MS_MAX) {
       throw new LogError(
         'LOG_OFFSET_OUT_OF_RANGE',
         `${topic}[${partition}] holds offsets ${fetched.logStartOffset} to ${fetched.highWatermark}, not all of ${from} to ${to}`,
@@ -128,6 +130,7 @@ async function* readRange(
     if (next === at) {
       // Nothing whole came: the end of what is stable, or the marker of a transaction on its way.
       unstableMs += RANGE_WAIT_MS;
+      if (fetched.highWatermark > at) await delay(RANGE_WAIT_MS);
       if (unstableMs > UNSTABLE_MS_MAX) {
         throw new LogError('LOG_UNAVAILABLE', `${topic}[${partition}]: a transaction below offset ${to} stays open`);
       }

@@ -1,7 +1,9 @@
 /** What only Kafka can do to a log: brokers that die, open transactions left behind, logins and certificates. */
+import { randomBytes } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import * as zlib from 'node:zlib';
 import { Kafka, logLevel } from 'kafkajs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import {
@@ -136,6 +138,31 @@ suite('the Kafka log', () => {
     const next = await writer.append([record('once', 'end')]);
     expect((await values(log, 'once', next.get('once')!.get(0)!)).slice(-1)).toEqual(['end']);
   }, 240_000);
+
+  test.each(['gzip', 'snappy', 'lz4', 'zstd'] as const)('reads what brokers compress with %s', async (method) => {
+    const log = await openLog();
+    const topic = `packed-${method}`;
+    const admin = new Kafka({ brokers: [...kafka.brokers], logLevel: logLevel.NOTHING }).admin();
+    await admin.connect();
+    const configEntries = [{ name: 'compression.type', value: method }];
+    await admin.createTopics({
+      waitForLeaders: true,
+      topics: [{ topic, numPartitions: 1, replicationFactor: 1, configEntries }],
+    });
+    await admin.disconnect();
+    const writer = await log.writer(`${topic}-writer`);
+    // Repeated, random and long text, so that literals, near and far copies and blocks of each kind turn up.
+    const written = Array.from({ length: 400 }, (_, i) => {
+      const random = randomBytes(i % 50).toString('hex');
+      return `${'abc'.repeat(i % 90)}${random}${'é'.repeat(i)}${i % 97 === 0 ? randomBytes(30_000).toString('base64') : ''}`;
+    });
+    const next = await writer.append(written.map((value) => record(topic, value)));
+    const end = next.get(topic)!.get(0)!;
+    if (method === 'zstd' && !('zstdDecompressSync' in zlib)) {
+      expect(await failure(values(log, topic, end))).toMatchObject({ code: 'LOG_CORRUPT', retriable: false });
+    } else expect(await values(log, topic, end)).toEqual(written);
+    await writer.close();
+  });
 
   test('mirrors offsets into a consumer group that nobody joined', async () => {
     const log = await openLog();
