@@ -39,7 +39,7 @@ import type { ShapeFeed } from './shape-feed.ts';
 import { checkContinuity } from './continuity.ts';
 import type { TablePlan } from './table-plan.ts';
 import type { TableTarget } from './table-target.ts';
-import { batchAppId, readPosition } from './txn-ids.ts';
+import { batchAppId, progressAppId, readPosition } from './txn-ids.ts';
 import type { CommittedPosition, StreamPosition } from './txn-ids.ts';
 
 export interface IngestTableOptions {
@@ -79,6 +79,8 @@ export interface IngestTable {
   drop(ids: ReadonlySet<string>): Promise<number>;
   list(options: ListOptions): Promise<QuarantineEntry[]>;
   show(id: string): Promise<QuarantineDetail | null>;
+  /** Offset in `__progress` of the mark that the table ended at; null = it has no batch yet. */
+  progressOffset(): Promise<bigint | null>;
   /** What a restart will read from: nothing below it is needed any more. */
   releasable(): ReadonlyMap<number, LogOffset>;
   position(): QueryPosition;
@@ -296,6 +298,8 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     sink: async (batch, batchId) => {
       result = null;
       await sink(batch, batchId);
+      // The table had the batch already (a commit whose answer was lost): only the lake knows where that leaves us.
+      if (result === null) await readCommitted();
       lakeSchema = grown(lakeSchema, batch.schema);
     },
     failpoint: options.failpoint,
@@ -357,6 +361,10 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     },
     folder: target.folder,
     step: (barrier) => query.step(barrier),
+    async progressOffset() {
+      const table = await target.main();
+      return committed?.progressOffset ?? (await table.txnVersion(progressAppId(name)));
+    },
     releasable: () => {
       const offsets = new Map<number, LogOffset>();
       for (const [partition, next] of committed?.nextOffsets ?? [])

@@ -249,6 +249,8 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
   function afterStep(ingest: TableRunner['table']): void {
     lookForCut();
     steward.tableMoved(ingest, releasable(ingest));
+    if (queryRunners.length === 0)
+      steward.marksDone([...runners.values()].map(({ table }) => table.committed()?.progressOffset ?? null));
     forgetMarks();
   }
 
@@ -278,8 +280,27 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
     }
     timeline.add(mark, offset);
     steward.marked(mark);
+  }
+
+  /** Batches are planned when all marks that came together are known: fewer and fuller ones. */
+  function onMarks(): void {
     lookForCut();
     for (const runner of [...runners.values(), ...queryRunners]) runner.wake();
+  }
+
+  /** Where the furthest-behind table stopped; null, where a table has no batch yet or a user's query keeps its own place. */
+  async function firstMark(): Promise<bigint | null> {
+    if (runners.size === 0 || queryRunners.length > 0) return null;
+    try {
+      const offsets = await Promise.all([...runners.values()].map(({ table }) => table.progressOffset()));
+      return offsets.reduce(
+        (least, offset) => (least === null || offset === null || offset < least ? offset : least),
+        offsets[0] ?? null,
+      );
+    } catch {
+      // The table's own first step says what is wrong with it.
+      return null;
+    }
   }
 
   /** Marks from where the furthest-behind table stopped; from the beginning where a table has none. */
@@ -292,12 +313,13 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
           await clock.sleep(FEED_RETRY_MS, signal);
           continue;
         }
-        next = next === null || next < bounds.earliest ? bounds.earliest : next;
+        next ??= ((await firstMark()) ?? bounds.earliest) as LogOffset;
+        if (next < bounds.earliest) next = bounds.earliest;
         const seen = async (mark: Mark, offset: bigint): Promise<void> => {
           await onMark(mark, offset);
           next = (offset + 1n) as LogOffset;
         };
-        await followMarks({ reader: log.reader, name, from: next, signal, onMark: seen });
+        await followMarks({ reader: log.reader, name, from: next, signal, onMark: seen, onBatch: onMarks });
       } catch (error) {
         if (signal.aborted) return;
         options.onFeedFailure?.(error);

@@ -5,6 +5,7 @@
 import type { Mark } from '../log/event.ts';
 import type { EventLog } from '../log/log.ts';
 import type { LogOffset } from '../log/position.ts';
+import { progressTopic } from '../log/topics.ts';
 import type { Clock } from '../stream/triggers.ts';
 import type { IngestTable } from './ingest-table.ts';
 
@@ -18,6 +19,8 @@ export interface Steward {
   marked(mark: Mark): void;
   /** `releasable`: below it no query of the topic needs a record. */
   tableMoved(table: IngestTable, releasable: ReadonlyMap<number, LogOffset>): void;
+  /** Offsets in `__progress` that the tables have committed; null = a table has none yet. */
+  marksDone(offsets: readonly (bigint | null)[]): void;
   /** What may be confirmed once every table has reached this mark. */
   confirmLsn(sequence: number): bigint | null;
   settle(): Promise<void>;
@@ -51,6 +54,20 @@ export function createSteward({ name, log, clock }: StewardOptions): Steward {
       told.set(table.topic, now);
       // Only for others' eyes and for space: a failure costs nothing and is mended by the next message.
       telling = telling.then(() => tell(table, releasable)).catch(() => undefined);
+    },
+    marksDone(offsets) {
+      const now = clock.now();
+      const topic = progressTopic(name);
+      if (now - (told.get(topic) ?? 0) < TELL_EVERY_MS) return;
+      told.set(topic, now);
+      let least: bigint | null = null;
+      for (const offset of offsets) {
+        if (offset === null) return;
+        if (least === null || offset < least) least = offset;
+      }
+      if (least === null) return;
+      const release = new Map([[0, least as LogOffset]]);
+      telling = telling.then(() => log.admin.releaseUpTo(topic, release)).catch(() => undefined);
     },
     confirmLsn(sequence) {
       while (confirmable[0] !== undefined && confirmable[0].sequence <= sequence) {

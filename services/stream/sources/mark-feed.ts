@@ -13,6 +13,8 @@ export interface MarkFeedOptions {
   readonly from: LogOffset;
   readonly signal: AbortSignal;
   readonly onMark: (mark: Mark, offset: bigint) => Promise<void>;
+  /** All marks that came together have been delivered. */
+  readonly onBatch?: () => void;
 }
 
 /** Offsets of the topic, or null while it does not exist. */
@@ -34,11 +36,13 @@ export async function readMarks(options: Omit<MarkFeedOptions, 'signal'> & { rea
 /** Runs until the signal. */
 export async function followMarks(options: MarkFeedOptions): Promise<void> {
   const { reader, name, from, signal } = options;
-  for await (const batch of reader.follow(progressTopic(name), 0, from, { signal }))
+  for await (const batch of reader.follow(progressTopic(name), 0, from, { signal })) {
     for (let i = 0; i < batch.offsets.length; i++) {
       if (signal.aborted) return;
       await deliver(options, batch.values[i] ?? null, batch.offsets[i] ?? 0n);
     }
+    options.onBatch?.();
+  }
 }
 
 async function deliver(
