@@ -18,6 +18,7 @@ import type { Snapshot } from '../table/snapshot.ts';
 import type { IndexStats, KeyIndex } from '../index/key-index.ts';
 import { ABSENT, FENCE, FOUND_WORDS, type Lookup } from '../index/entry.ts';
 import { NO_FAILPOINT, type FailpointHook } from './failpoint.ts';
+import type { FollowKind } from './follow.ts';
 import { keyBatch, type KeyedBatch } from './keyed-batch.ts';
 import {
   MergeOp,
@@ -92,6 +93,8 @@ export interface OwnedMergeTable extends MergeTable {
   optimize(request?: CompactOptions): Promise<CompactResult>;
   /** Sizes of the key index; null while none is open. */
   indexStats(): IndexStats | null;
+  /** How the last batch found the index: at the snapshot already, brought up by following commits, or built anew. */
+  lastFollow(): FollowKind | null;
   /** Waits for the background work (checkpoints, fence files, auto-compaction) begun so far. */
   settled(): Promise<void>;
 }
@@ -229,6 +232,7 @@ export async function openMergeTable(options: MergeTableOptions): Promise<OwnedM
       }),
     optimize: (request = {}) => optimize(request),
     indexStats: () => state.openIndex()?.stats() ?? null,
+    lastFollow: () => state.lastFollow(),
     settled: () => upkeep.settled(),
     async close() {
       closed = true;
