@@ -20,7 +20,7 @@ import { fetchPostgresPackage, installedPostgresPackage, usablePostgres } from '
 import type { PostgresBinaries, PostgresMajor } from './postgres-binaries.ts';
 import { startServerProcess } from './server-process.ts';
 import type { ServerProcess } from './server-process.ts';
-import { serverUser } from './server-user.ts';
+import { requireReachable, serverUser } from './server-user.ts';
 import type { ServerUser } from './server-user.ts';
 import { settlePostmasterPid } from './postmaster-pid.ts';
 
@@ -201,7 +201,10 @@ async function openCluster(options: PostgresOptions): Promise<Cluster> {
     const binaries = await usablePostgres(folder, user === null ? cache : userCacheFolder(), user !== null);
     if (temporary !== null) await chmod(temporary, 0o755);
     await mkdir(dataDir, { recursive: true, mode: 0o700 });
-    if (user !== null) await chown(dataDir, user.uid, user.gid);
+    if (user !== null) {
+      requireReachable(dataDir, user);
+      await chown(dataDir, user.uid, user.gid);
+    }
     const logFile = temporary === null ? `${dataDir}.log` : join(temporary, 'postgres.log');
     const partial = { major, binaries, user, dataDir, logFile, temporary };
     return { ...partial, password: await initialise(partial, options.password) };

@@ -1,5 +1,6 @@
 /** Servers that refuse to run as root (PostgreSQL) run as an unprivileged account of the system when we are root. */
 import { readFileSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { LocalServerError } from './local-server-error.ts';
 
 export interface ServerUser {
@@ -26,6 +27,21 @@ export function serverUser(dataDir: string): ServerUser | null {
     'SERVER_UNAVAILABLE',
     'PostgreSQL refuses to run as root, and there is no account `postgres` or `nobody` to run it as: run this command as an ordinary user',
   );
+}
+
+/** @throws SERVER_DATA_UNUSABLE when that account cannot enter a folder on the way to `dataDir` (`/root`, mostly) */
+export function requireReachable(dataDir: string, user: ServerUser): void {
+  for (let folder = dirname(dataDir); ; folder = dirname(folder)) {
+    const { mode, uid, gid } = statSync(folder);
+    const mayEnter = uid === user.uid ? mode & 0o100 : gid === user.gid ? mode & 0o010 : mode & 0o001;
+    if (mayEnter === 0) {
+      throw new LocalServerError(
+        'SERVER_DATA_UNUSABLE',
+        `PostgreSQL refuses to run as root, and the account that it runs as (${user.uid}) cannot enter ${folder}: name a data folder elsewhere, or run this command as an ordinary user`,
+      );
+    }
+    if (folder === dirname(folder)) return;
+  }
 }
 
 function ownerOf(path: string): ServerUser | null {
