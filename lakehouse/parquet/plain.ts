@@ -44,15 +44,15 @@ export function plainValues(cursor: ByteCursor, count: number, node: FileNode): 
   }
 }
 
-const WIDTHS: Readonly<Record<string, number>> = { INT32: 4, FLOAT: 4, INT64: 8, DOUBLE: 8, INT96: 12 };
-
 /** Values `picks` (ascending) of the page's values: only those bytes are looked at, but for string lengths. */
 export function pickPlain(cursor: ByteCursor, picks: Int32Array, node: FileNode): LeafValues {
   const last = picks.length === 0 ? -1 : (picks[picks.length - 1] ?? 0);
   const { type } = node.element;
   if (type === 'BYTE_ARRAY') return pickStrings(cursor, picks);
-  const width = WIDTHS[type ?? ''] ?? node.element.type_length ?? 0;
-  if (type === 'BOOLEAN') return gatherValues(plainValues(cursor, last + 1, node), picks);
+  const width = type === 'INT96' ? 12 : (node.element.type_length ?? 0);
+  // Numbers: one copy of the page and a gather of words beat a copy of bytes a value.
+  if (type !== 'INT96' && type !== 'FIXED_LEN_BYTE_ARRAY')
+    return gatherValues(plainValues(cursor, last + 1, node), picks);
   if (cursor.pos + (last + 1) * width > cursor.bytes.length) throw new PageFault('a page ends within its values');
   const bytes = new Uint8Array(picks.length * width);
   let at = 0;
