@@ -27,6 +27,7 @@ import {
 import { createEmbeddedReader, type AppendWatch } from './embedded-reader.ts';
 import { deleteSegment, storageError } from './embedded-segments.ts';
 import { dropChunks, trimPartition } from './embedded-retention.ts';
+import { moveSurvivors } from './embedded-survivors.ts';
 import { openEmbeddedWriter } from './embedded-writer.ts';
 
 export interface EmbeddedLogOptions {
@@ -139,6 +140,7 @@ function watchAppends(
 }
 
 function createAdmin(index: LogIndex, directory: string, clock: () => number, retentionBytes: number): LogAdmin {
+  let moving = false;
   const change = async <T>(what: string, action: () => T): Promise<T> => {
     try {
       return await write(index, action);
@@ -191,6 +193,15 @@ function createAdmin(index: LogIndex, directory: string, clock: () => number, re
         return gone;
       });
       for (const id of emptied) await deleteSegment(directory, id);
+      if (moving) return;
+      moving = true;
+      try {
+        await moveSurvivors(index, directory);
+      } catch {
+        // Nothing is lost or half done, and the next release tries again; the writer meets the same disk and says so.
+      } finally {
+        moving = false;
+      }
     },
     mirrorGroup: () => Promise.resolve(),
     close: () => Promise.resolve(),

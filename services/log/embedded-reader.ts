@@ -170,10 +170,14 @@ async function chunkOf(
     segment.file = await openSegment(source.directory, place.segment);
   }
   if (segment.file === null) {
-    // Retention may have taken the file between the index and here; if not, it was removed by a foreign hand.
+    // Since the index was read, retention may have taken the file, or its kept chunks were moved to another.
     refresh(source.index);
     const state = partitionState(source.index, topic.id, partition);
     if (at < state.earliest) throw outOfRange(topic, partition, at, state.next, state);
+    const now = chunkAt(source.index, topic.id, partition, place.base);
+    if (now?.base === place.base && now.segment !== place.segment) {
+      return chunkOf(source, segment, topic, partition, now, at);
+    }
     throw corrupt(topic, partition, place.base, `its segment file ${place.segment} is missing`);
   }
   const chunk = await readChunk(segment.file, place.position, place.length);

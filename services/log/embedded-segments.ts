@@ -17,14 +17,14 @@ export interface SegmentWriter {
   end: number;
 }
 
-const fileOf = (directory: string, id: number): string =>
+export const segmentFile = (directory: string, id: number): string =>
   join(directory, 'segments', `${String(id).padStart(10, '0')}.seg`);
 
 export async function createSegment(directory: string, id: number): Promise<SegmentWriter> {
   const folder = join(directory, 'segments');
   try {
     await mkdir(folder, { recursive: true });
-    const file = await open(fileOf(directory, id), 'w');
+    const file = await open(segmentFile(directory, id), 'w');
     const entry = await open(folder, 'r');
     try {
       // The file's name must survive a power cut as well as its bytes.
@@ -81,7 +81,7 @@ async function writeAll(file: FileHandle, group: Buffer[], bytes: number, positi
 /** Null when the file is gone: retention took it since the index was read. */
 export async function openSegment(directory: string, id: number): Promise<FileHandle | null> {
   try {
-    return await open(fileOf(directory, id), 'r');
+    return await open(segmentFile(directory, id), 'r');
   } catch (cause) {
     if (codeOf(cause) === 'ENOENT') return null;
     throw await storageError(directory, `segment ${id} cannot be opened`, cause);
@@ -100,7 +100,7 @@ export async function readChunk(file: FileHandle, position: number, length: numb
 }
 
 export async function deleteSegment(directory: string, id: number): Promise<void> {
-  await rm(fileOf(directory, id), { force: true });
+  await rm(segmentFile(directory, id), { force: true });
 }
 
 const FULL_CODES = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);

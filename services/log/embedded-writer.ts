@@ -75,7 +75,9 @@ export async function openEmbeddedWriter(index: LogIndex, options: EmbeddedWrite
       setWriterEpoch(index, identity, epoch);
       const empty: number[] = [];
       for (const segment of segments(index)) {
-        if (segment.identity !== identity || segment.sealed) continue;
+        // A sealed segment in which nothing is kept: left by a crash between its making and its use.
+        const leftover = segment.sealed && segment.liveBytes === 0n;
+        if (!leftover && (segment.identity !== identity || segment.sealed)) continue;
         const emptied = sealSegment(index, segment.id);
         if (emptied !== null) empty.push(emptied);
       }

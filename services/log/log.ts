@@ -24,7 +24,9 @@ export interface LogWriter {
    * Appends in one log transaction: all records, then the control records that `controls` builds from the data records'
    * assigned next offsets (the mark, the reader's state). Resolves when durable (acks=all of a committed transaction, or
    * fsync); a read_committed reader then sees all of it or none. One append at a time: a second call waits.
-   * @throws LogError FENCED when another writer took over with the same identity; DISK_FULL; UNAVAILABLE; TOO_LARGE
+   * @throws LogError FENCED when another writer took over with the same identity; DISK_FULL; TOO_LARGE; UNAVAILABLE after
+   *   the adapter's own retries. Then open a new writer and read the state back before appending again: when a commit got
+   *   no answer its outcome is only known once the next writer has settled it.
    */
   append(
     records: readonly OutgoingRecord[],
