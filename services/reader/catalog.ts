@@ -26,8 +26,18 @@ export interface SourceTable {
   readonly uniqueIndex: readonly string[];
   readonly estimatedRows: number;
   readonly blocks: number;
+  readonly attributes: readonly SourceAttribute[];
   /** Heaps that hold the rows: the table itself, or all leaf partitions, in name order. */
   readonly heaps: readonly SourceHeap[];
+}
+
+/** A column as far as the comparison of a heartbeat needs it. */
+export interface SourceAttribute {
+  readonly attnum: number;
+  readonly name: string;
+  readonly typeOid: number;
+  readonly typeModifier: number;
+  readonly hasDefault: boolean;
 }
 
 export interface SourceHeap {
@@ -76,6 +86,9 @@ select json_build_object(
   'primaryKey', ${indexColumns('i.indisprimary')},
   'identityIndex', ${indexColumns("c.relreplident = 'i' and i.indisreplident")},
   'uniqueIndex', ${indexColumns(`i.indisunique and i.indimmediate and ${ALL_NOT_NULL}`, 'order by ic.relname')},
+  'attributes', (select coalesce(json_agg(json_build_object('attnum', a.attnum, 'name', a.attname, 'typeOid', a.atttypid::int8,
+      'typeModifier', a.atttypmod, 'hasDefault', a.atthasdef or a.atthasmissing) order by a.attnum), '[]')
+    from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped),
   'estimatedRows', greatest(h.tuples, 0), 'blocks', h.blocks, 'heaps', h.heaps) as j
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace

@@ -3,7 +3,7 @@
  * was saved with what is there (DESIGN invariant 8: broken continuity stops, by name; nothing continues past a gap).
  */
 import { formatLsn } from '../log/position.ts';
-import type { ReaderPosition, TableState } from './reader-state.ts';
+import type { ReaderPosition, TableSeen, TableState } from './reader-state.ts';
 import type { SlotState } from './slot.ts';
 
 export type SourceBreak =
@@ -133,6 +133,28 @@ export function tableBreak(known: TableKnown, now: TableNow | null): Break<Table
       'PARTITIONS_CHANGED',
       `partitions of ${name} were ${partitions(before).join(', ')} and are now ${partitions(now).join(', ')}`,
     );
+  }
+  return null;
+}
+
+/**
+ * DDL that changes values and sends no row events; null = none. A new column whose old rows have a value, one that was dropped
+ * and added again, and a type that was changed by rewriting the table. The caller reads the table again (TABLE_REWRITTEN).
+ */
+export function rewriteOf(before: TableSeen, now: TableSeen): string | null {
+  const rewritten = Object.entries(now.files).some(
+    ([heap, file]) => before.files[heap] !== undefined && before.files[heap] !== file,
+  );
+  for (const column of now.attributes) {
+    const known = before.attributes.find((each) => each.attnum === column.attnum);
+    if (known === undefined) {
+      if (before.attributes.some((each) => each.name === column.name))
+        return `column ${column.name} was dropped and added again`;
+      if (column.hasDefault || rewritten)
+        return `column ${column.name} was added with a value for the rows that were there`;
+    } else if (rewritten && (known.typeOid !== column.typeOid || known.typeModifier !== column.typeModifier)) {
+      return `the type of column ${column.name} was changed by rewriting the table`;
+    }
   }
   return null;
 }

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseLsn, type Lsn } from '../log/position.ts';
 import { ContinuityError } from './attach.ts';
 import { listTables, matchesGlobs, type SourceTable } from './catalog.ts';
-import { sourceBreak, tableBreak, type TableNow } from './continuity.ts';
+import { rewriteOf, sourceBreak, tableBreak, type TableNow } from './continuity.ts';
 import { MESSAGE_PREFIX } from './message-pump.ts';
 import { findPublication, requireComplete, type Publication } from './publication.ts';
 import { ReaderError } from './reader-error.ts';
@@ -19,7 +19,7 @@ import { slotInsurance, type SlotInsurance, type SlotSample } from './slot-insur
 import type { SourceSession } from './source.ts';
 import { tableKey } from './table-key.ts';
 import { takesEvents, type TableRoute } from './table-route.ts';
-import { leaves, publishedTable } from './table-selection.ts';
+import { leaves, publishedTable, seenOf } from './table-selection.ts';
 import { parseSnapshot } from './visibility.ts';
 
 export interface MonitorFigures {
@@ -170,6 +170,7 @@ async function compareTables(
         });
       else run.registry.resnapshot(route);
     }
+    if (table !== null) followRewrites(run, options, route, table);
     if (now !== null) seen.set(route, now);
   }
   for (const table of tables) {
@@ -182,6 +183,22 @@ async function compareTables(
       await run.registry.adopt(table.schema, table.table);
     }
   }
+}
+
+/** TABLE_REWRITTEN: what the stream could not tell is read again, while it goes on. */
+function followRewrites(run: ReaderRun, options: ReaderOptions, route: TableRoute, table: SourceTable): void {
+  const now = seenOf(table);
+  const before = route.state.seen;
+  if (before !== null && JSON.stringify(before) === JSON.stringify(now)) return;
+  const detail = before === null ? null : rewriteOf(before, now);
+  route.state = { ...route.state, seen: now };
+  if (detail === null) {
+    run.appender.noteTable(route.state);
+    return;
+  }
+  const name = `${route.schema}.${route.table}`;
+  options.logger.warn({ table: name, state: 'TABLE_REWRITTEN' }, `${name}: ${detail}; it is read again`);
+  run.registry.resnapshot(route);
 }
 
 function tableNow(table: SourceTable, publication: Publication): TableNow {

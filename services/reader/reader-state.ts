@@ -7,6 +7,7 @@ import { READER_STATE_FORMAT, type TableShape } from '../log/event.ts';
 import type { LogReader, OutgoingRecord } from '../log/log.ts';
 import { formatLsn, parseLsn, type Lsn } from '../log/position.ts';
 import { readerTopic } from '../log/topics.ts';
+import type { SourceAttribute } from './catalog.ts';
 import { ReaderError } from './reader-error.ts';
 
 /** What must be the same for positions to go on: the source's WAL and the log. */
@@ -67,6 +68,14 @@ export interface TableState {
   readonly startedAtMs: number;
   /** pg_inherits as last seen: leaf partitions. */
   readonly partitions: readonly string[];
+  /** Columns and files as last seen, to notice DDL that sends no row events. */
+  readonly seen: TableSeen | null;
+}
+
+export interface TableSeen {
+  readonly attributes: readonly SourceAttribute[];
+  /** Heap → relfilenode. */
+  readonly files: Readonly<Record<string, number>>;
 }
 
 export interface SavedReader {

@@ -4,7 +4,7 @@ import type { ShapeEncoder } from '../log/envelope-encode.ts';
 import { findTable, listTables, matchesGlobs, type SourceTable } from './catalog.ts';
 import { findPublication, type Publication, type PublishedTable } from './publication.ts';
 import { ReaderError } from './reader-error.ts';
-import type { TableState } from './reader-state.ts';
+import type { TableSeen, TableState } from './reader-state.ts';
 import { bareFromCatalog, describeColumns, type ShapeHistory } from './shapes.ts';
 import type { SourceSession } from './source.ts';
 import { requireReplicable } from './table-key.ts';
@@ -58,7 +58,13 @@ export function newTableState(table: SourceTable, nowMs: number, waitForXid: str
     rows: 0,
     startedAtMs: nowMs,
     partitions: leaves(table),
+    seen: seenOf(table),
   };
+}
+
+export function seenOf(table: SourceTable): TableSeen {
+  const files = Object.fromEntries(table.heaps.map((heap) => [`${heap.schema}.${heap.table}`, heap.relfilenode]));
+  return { attributes: table.attributes, files };
 }
 
 /** Names of the leaf partitions; empty for a plain table. */
@@ -109,6 +115,6 @@ export async function planTable(session: SourceSession, route: TableRoute, conte
   route.encoder ??= encoder;
   const perChunk = blocksPerChunk(table.estimatedRows, table.blocks, context.chunkRows);
   const heaps = table.heaps.map((heap) => planHeap(heap, route.state, perChunk));
-  route.state = { ...plannedState(route.state, heaps), oid: table.oid, partitions: leaves(table) };
+  route.state = { ...plannedState(route.state, heaps), oid: table.oid, partitions: leaves(table), seen: seenOf(table) };
   return { route, heaps, shape: encoder, rowFilter: published.rowFilter, reading: 0 };
 }

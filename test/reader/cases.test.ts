@@ -244,6 +244,35 @@ describe('reader cases', () => {
     expect(last?.value['after']).toEqual({ id: 1, b: 'renamed', n: '1.2345', c: 9, d: 'x' });
   });
 
+  it('case 14: DDL that changes values without row events leads to another reading of the table', async () => {
+    await db.query(
+      `create table t (id int primary key, a text, n int); insert into t select g, 'a' || g, g from generate_series(1, 50) g`,
+    );
+    harness = await openHarness(db);
+    const reader = await harness.start();
+    await harness.snapshotsDone(reader);
+    for (const [ddl, columns] of [
+      [`alter table t add column d text default 'x'`, ['id', 'a', 'n', 'd']],
+      ['alter table t alter column n type text using (n * 2)::text', ['id', 'a', 'n', 'd']],
+      ['alter table t drop column a; alter table t add column a text', ['id', 'n', 'd', 'a']],
+    ] as const) {
+      const before = (await harness.events('t')).length;
+      await db.query(ddl);
+      await waitFor(
+        `the table to be read again after ${ddl}`,
+        async () => (await harness.events('t')).length >= before + 50,
+      );
+      await harness.snapshotsDone(reader);
+      await harness.caughtUp(reader);
+      await expectEqual('t', columns);
+    }
+    // A rewrite that changes nothing is not followed.
+    const before = (await harness.events('t')).length;
+    await db.query('vacuum full t');
+    await sleep(1500);
+    expect((await harness.events('t')).length).toBe(before);
+  });
+
   it('case 15: stored generated columns are sent where the version can, and never become NULL', async () => {
     await db.query(`create table t (id int primary key, a text, b text, full_name text generated always as (a || b) stored, v int generated always as (id * 2) virtual);
       insert into t values (1, 'x', 'y')`);
@@ -340,6 +369,7 @@ describe('reader cases', () => {
       `create table t (id int primary key, v text, body text); alter table t alter body set storage external`,
     );
     await db.query(`insert into t select g, 'old', repeat('b', 3000) from generate_series(1, 20) g`);
+    await db.query('create table other (id int)');
     harness = await openHarness(db);
     const hanging = await db.connect();
     const settings = await db.connect();
@@ -354,7 +384,18 @@ describe('reader cases', () => {
         async () =>
           (await settings.query('show synchronous_standby_names')).rows[0]?.synchronous_standby_names === 'nobody',
       );
-      const commit = hanging.query(`set synchronous_commit = on; update t set v = 'new' where id = 1`);
+      // The checkpointer tells the backends of the standby that must answer; until it has, commits go through.
+      await hanging.query('set synchronous_commit = on');
+      const commit = await waitFor('a commit that hangs', async () => {
+        await settings.query('select 1');
+        const probe = hanging.query('insert into public.other values (1)').then(() => 'through');
+        const outcome = await Promise.race([probe, sleep(400, 'hangs')]);
+        if (outcome === 'through') return null;
+        // Let this one go, and hang with the update itself.
+        await settings.query('select pg_cancel_backend(pid) from pg_stat_activity where wait_event = $1', ['SyncRep']);
+        await probe;
+        return { update: hanging.query(`update t set v = 'new' where id = 1`) };
+      });
       await waitFor('the update in the log', async () => (await harness.events('t')).some((event) => event.op === 'u'));
       expect((await settings.query('select v from t where id = 1')).rows[0]?.v).toBe('old');
       await first.resnapshot('public', 't');
@@ -363,7 +404,7 @@ describe('reader cases', () => {
       expect(first.status().tables[0]?.phase).toBe('snapshotting');
       await settings.query('alter system reset synchronous_standby_names');
       await settings.query('select pg_reload_conf()');
-      await commit;
+      await commit.update;
       await harness.snapshotsDone(first);
       await harness.caughtUp(first);
       expect(await expectEqual('t', ['id', 'v', 'body'])).toBe(20);
