@@ -8,6 +8,9 @@ import type { CliContext } from './command.ts';
 import { COMMANDS } from './commands.ts';
 import { explainFailure } from './explain-failure.ts';
 
+// The SDK's notice about Node versions would stand in front of every answer; `engines` says what is supported.
+process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
+
 const abort = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {

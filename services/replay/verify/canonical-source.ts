@@ -48,9 +48,12 @@ function scalarText(name: string, pgType: string): string {
   }
 }
 
-/** The type's output function; a cast to text would strip the blanks of char(n). */
+/**
+ * The type's output function; a cast to text would strip the blanks of char(n). `is not null` would be false for a composite
+ * value with one NULL field.
+ */
 function outputText(name: string): string {
-  return `(case when ${name} is not null then concat(${name}) end)`;
+  return `(case when ${name} is distinct from null then concat(${name}) end)`;
 }
 
 /** Bucket of a key: a range of its hash's first 32 bits. */
