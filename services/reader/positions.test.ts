@@ -1,0 +1,190 @@
+import { describe, expect, it } from 'vitest';
+import { lsn } from '../log/position.ts';
+import { createAcker, keepaliveCounts } from './acker.ts';
+import { rewriteOf, sourceBreak, tableBreak, type TableNow } from './continuity.ts';
+import type { ReaderPosition, TableSeen, TableState } from './reader-state.ts';
+import { slotInsurance, type SlotSample } from './slot-insurance.ts';
+import type { SlotState } from './slot.ts';
+import { createUnseenTransactions, isVisible, parseSnapshot, widenXid } from './visibility.ts';
+
+describe('acker', () => {
+  it('confirms what is durable, once, and never less than before', () => {
+    const acker = createAcker({ confirmed: 10n, heldByLake: false });
+    expect(acker.take()).toBeNull();
+    acker.durable(30n);
+    acker.durable(20n);
+    expect(acker.take()).toBe(30n);
+    expect(acker.take()).toBeNull();
+  });
+  it('is held by what the lake has committed, with an embedded log', () => {
+    const acker = createAcker({ confirmed: 10n, heldByLake: true });
+    acker.durable(30n);
+    expect(acker.take()).toBeNull();
+    acker.committed(20n);
+    expect(acker.take()).toBe(20n);
+    acker.committed(99n);
+    expect(acker.take()).toBe(30n);
+  });
+  it('takes a keepalive only between transactions, with nothing buffered', () => {
+    const idle = { transactionOpen: false, bufferedRecords: 0, bufferedBytes: 0 };
+    expect(keepaliveCounts(idle)).toBe(true);
+    expect(keepaliveCounts({ ...idle, transactionOpen: true })).toBe(false);
+    expect(keepaliveCounts({ ...idle, bufferedRecords: 1 })).toBe(false);
+    expect(keepaliveCounts({ ...idle, bufferedBytes: 1 })).toBe(false);
+  });
+});
+
+describe('visibility', () => {
+  it('widens 32-bit ids around the snapshot, over the wrap', () => {
+    expect(widenXid(5, (7n << 32n) + 10n)).toBe((7n << 32n) + 5n);
+    expect(widenXid(0xffff_fff0, (7n << 32n) + 10n)).toBe((6n << 32n) + 0xffff_fff0n);
+    expect(widenXid(20, (7n << 32n) + 0xffff_fff0n)).toBe((8n << 32n) + 20n);
+  });
+  it('sees what has ended and is not in the list', () => {
+    const snapshot = parseSnapshot('100:110:103,107');
+    expect([99, 100, 103, 105, 107, 109, 110, 200].map((xid) => isVisible(xid, snapshot))).toEqual([
+      true,
+      true,
+      false,
+      true,
+      false,
+      true,
+      false,
+      false,
+    ]);
+    const unseen = createUnseenTransactions([99, 103]);
+    unseen.add(120);
+    expect(unseen.invisibleIn(snapshot)).toEqual([103, 120]);
+    unseen.prune(snapshot);
+    expect([...unseen.xids]).toEqual([103, 120]);
+  });
+});
+
+const saved: ReaderPosition = {
+  systemIdentifier: '7',
+  timeline: 1,
+  database: 'd',
+  slot: 's',
+  logId: 'log',
+  epoch: 1,
+  lsn: lsn(90n),
+  ord: 0,
+  open: false,
+  confirmLsn: lsn(100n),
+  sequence: 3,
+  bytes: 0n,
+  sourceTimeMicros: 0n,
+  unseenXids: [],
+};
+const slot: SlotState = {
+  name: 's',
+  plugin: 'pgoutput',
+  database: 'd',
+  active: true,
+  activePid: 1,
+  restartLsn: lsn(80n),
+  confirmedFlushLsn: lsn(100n),
+  walStatus: 'reserved',
+  safeWalBytes: null,
+  invalidationReason: null,
+  failover: false,
+  synced: false,
+  temporary: false,
+  catalogXmin: 1,
+};
+const source = { systemIdentifier: '7', timeline: 1, logId: 'log', slot, walLsn: 200n };
+
+describe('continuity', () => {
+  it.each([
+    ['goes on', {}, null],
+    ['a promoted standby that has our position', { timeline: 2 }, null],
+    ['another log', { logId: 'new' }, 'TOPIC_RESET'],
+    ['another system', { systemIdentifier: '8' }, 'SYSTEM_CHANGED'],
+    ['an older copy', { walLsn: 50n }, 'SYSTEM_CHANGED'],
+    ['a timeline that branched below us', { timeline: 2, walLsn: 99n }, 'SYSTEM_CHANGED'],
+    ['no slot', { slot: null }, 'SLOT_LOST'],
+    ['WAL gone', { slot: { ...slot, walStatus: 'lost' } }, 'SLOT_INVALIDATED'],
+    ['idle timeout', { slot: { ...slot, invalidationReason: 'idle_timeout' } }, 'SLOT_INVALIDATED'],
+    ['moved', { slot: { ...slot, confirmedFlushLsn: lsn(101n) } }, 'SLOT_MOVED'],
+  ])('%s', (_what, change, state) => {
+    expect(sourceBreak(saved, { ...source, ...change })?.state ?? null).toBe(state);
+  });
+
+  const state: TableState = {
+    schema: 'a',
+    table: 't',
+    oid: 5,
+    phase: 'streaming',
+    stopped: null,
+    snapshot: 1,
+    waitForXid: null,
+    heaps: [],
+    rows: 0,
+    startedAtMs: 0,
+    partitions: [],
+    seen: null,
+  };
+  const now: TableNow = {
+    oid: 5,
+    key: ['id'],
+    heaps: [{ schema: 'a', table: 't', relfilenode: 1 }],
+    partitioned: false,
+    published: true,
+    rowFilter: null,
+    columnList: null,
+  };
+  it.each([
+    ['the same', now, null],
+    ['gone', null, 'TABLE_MISSING'],
+    ['swapped', { ...now, oid: 6 }, 'TABLE_REPLACED'],
+    ['not published', { ...now, published: false }, 'PUBLICATION_CHANGED'],
+    ['another key', { ...now, key: ['x'] }, 'KEY_CHANGED'],
+    ['another filter', { ...now, rowFilter: '(a > 1)' }, 'PUBLICATION_CHANGED'],
+  ])('table: %s', (_what, found, expected) => {
+    expect(tableBreak({ state, key: ['id'], now }, found)?.state ?? null).toBe(expected);
+  });
+
+  const column = { attnum: 1, name: 'a', typeOid: 23, typeModifier: -1, hasDefault: false };
+  const seen: TableSeen = { attributes: [column], files: { 'a.t': 1 } };
+  it.each([
+    ['nothing', seen, null],
+    ['VACUUM FULL', { ...seen, files: { 'a.t': 2 } }, null],
+    ['ADD COLUMN without default', { ...seen, attributes: [column, { ...column, attnum: 2, name: 'b' }] }, null],
+    [
+      'ADD COLUMN with default',
+      { ...seen, attributes: [column, { ...column, attnum: 2, name: 'b', hasDefault: true }] },
+      /added with a value/,
+    ],
+    ['DROP and ADD', { ...seen, attributes: [{ ...column, attnum: 2 }] }, /dropped and added/],
+    ['ALTER TYPE by rewrite', { attributes: [{ ...column, typeOid: 25 }], files: { 'a.t': 2 } }, /rewriting/],
+    ['ALTER TYPE without rewrite', { ...seen, attributes: [{ ...column, typeModifier: 20 }] }, null],
+  ])('rewrite: %s', (_what, after, expected) => {
+    const found = rewriteOf(seen, after);
+    if (expected === null) expect(found).toBeNull();
+    else expect(found).toMatch(expected);
+  });
+});
+
+describe('slot insurance', () => {
+  const sample: SlotSample = {
+    atMs: 0,
+    walLsn: 1000n,
+    restartLsn: 900n,
+    safeWalBytes: 10_000n,
+    walStatus: 'reserved',
+    oldestTransaction: null,
+  };
+  it('tells held bytes, growth and the time that is left', () => {
+    const later = slotInsurance(sample, { ...sample, atMs: 10_000, walLsn: 2000n });
+    expect(later).toMatchObject({
+      heldBytes: 1100n,
+      walBytesPerSecond: 100,
+      growthBytesPerSecond: 100,
+      secondsToLimit: 100,
+      level: 'critical',
+    });
+    expect(slotInsurance(null, sample)).toMatchObject({ heldBytes: 100n, secondsToLimit: null, level: 'ok' });
+    expect(slotInsurance(sample, { ...sample, atMs: 10_000, restartLsn: 1000n }).growthBytesPerSecond).toBeLessThan(0);
+    expect(slotInsurance(sample, { ...sample, walStatus: 'unreserved' }).level).toBe('critical');
+  });
+});
