@@ -27,8 +27,8 @@ export interface Parts {
   readonly lake: ObjectStore;
   readonly reader: FakeReader;
   start(options?: Partial<IngestOptions>): Promise<IngestHandle>;
-  /** Living rows of a table, by the text of their first column. */
-  rows(path: string): Promise<Map<string, Record<string, RowValue>>>;
+  /** Living rows of a table, by the text of their key columns (default: the first). */
+  rows(path: string, key?: readonly string[]): Promise<Map<string, Record<string, RowValue>>>;
   close(): Promise<void>;
 }
 
@@ -63,7 +63,7 @@ export async function createParts(): Promise<Parts> {
       running.push(handle);
       return handle;
     },
-    rows: (path) => tableRows(lake, path),
+    rows: (path, key) => tableRows(lake, path, key),
     async close() {
       for (const handle of running) await handle.stop(1000);
       await reader.close();
@@ -73,9 +73,14 @@ export async function createParts(): Promise<Parts> {
   };
 }
 
-export async function tableRows(lake: ObjectStore, path: string): Promise<Map<string, Record<string, RowValue>>> {
+export async function tableRows(
+  lake: ObjectStore,
+  path: string,
+  key?: readonly string[],
+): Promise<Map<string, Record<string, RowValue>>> {
   const snapshot = await openSnapshot(subStore(lake, path));
   const out = new Map<string, Record<string, RowValue>>();
+  const keyColumns = key ?? [snapshot.schema.fields[0]?.name ?? ''];
   const files = [...snapshot.files];
   const dead = await createVectorCache().rowsOf(snapshot.store, files);
   for (const file of files)
@@ -88,7 +93,7 @@ export async function tableRows(lake: ObjectStore, path: string): Promise<Map<st
           const column = batch.columns[index];
           if (column !== undefined) values[name] = valueAt(column, type, row);
         });
-        const key = String(values[snapshot.schema.fields[0]?.name ?? '']);
+        const key = keyColumns.map((name) => String(values[name])).join('/');
         if (out.has(key)) throw new Error(`${path} holds key ${key} twice`);
         out.set(key, values);
       }

@@ -19,6 +19,8 @@ export interface FakeChange {
   readonly otherKey?: readonly CellText[];
   readonly flags?: number;
   readonly ord?: number;
+  /** Explicit partition: a truncate goes to every one. */
+  readonly partition?: number;
 }
 
 export interface FakeReader {
@@ -120,6 +122,7 @@ export async function createFakeReader(log: EventLog, name: string): Promise<Fak
           key: record.key === null ? null : Buffer.from(record.key),
           value: Buffer.from(record.value),
           header: Buffer.from(record.header),
+          ...(change.partition === undefined ? {} : { partition: change.partition }),
         };
       });
       return append(records, mark);
