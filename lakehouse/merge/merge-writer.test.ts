@@ -1,9 +1,10 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { columnFrom, type Cell } from '../../test/support/column-from.ts';
 import { canonicalRows } from '../../test/support/canonical-rows.ts';
+import { nullColumn } from '../parquet/spread.ts';
 import { scan } from '../read/scan.ts';
 import { createMemoryStore } from '../store/memory-store.ts';
 import type { ObjectStore } from '../store/store.ts';
@@ -11,6 +12,7 @@ import { readCommit } from '../table/log-reader.ts';
 import { commitKey } from '../table/log-files.ts';
 import type { DeltaType, StructType } from '../table/schema.ts';
 import { openSnapshot } from '../table/snapshot.ts';
+import { appendBatch } from '../write/append-batch.ts';
 import { changeTable } from '../upkeep/change-table.ts';
 import { compactTable } from '../upkeep/compact.ts';
 import type { MergeFailpoint } from './failpoint.ts';
@@ -506,6 +508,58 @@ describe('several writers of one table', () => {
       [12, 0],
     ]);
   });
+});
+
+test('a key that another writer repeated is written once again', async () => {
+  const store = createMemoryStore();
+  const table = await open(store);
+  await write(
+    table,
+    batchOf([
+      [1n, 1n, full(1)],
+      [2n, 1n, full(2)],
+    ]),
+  );
+  const foreign = batchOf([
+    [1n, 2n, full(11)],
+    [1n, 3n, full(12)],
+    [5n, 1n, full(5)],
+  ]);
+  const snapshot = await openSnapshot(store);
+  const positions = snapshot.schema.fields.slice(foreign.columns.length).map((field) => nullColumn(field.type, 3));
+  const names = snapshot.schema.fields.map((field) => field.name);
+  await appendBatch(snapshot, { rowCount: 3, names, columns: [...foreign.columns, ...positions] });
+  expect((await rowsOf(store)).length).toBe(5);
+  const done = await write(
+    table,
+    batchOf([
+      [1n, 9n, full(99)],
+      [5n, 9n, 'delete'],
+    ]),
+  );
+  expect(done.rows).toMatchObject({ update: 1, delete: 1 });
+  expect(await valuesOf(store, 'id', 'n')).toEqual([
+    [1, 99],
+    [2, 2],
+  ]);
+});
+
+test('an index damaged under a running writer is built anew, and no key doubles', async () => {
+  const store = createMemoryStore();
+  const indexDir = newIndexDir();
+  const rows = Array.from({ length: 500 }, (_, i): Row => [BigInt(i), 1n, full(i)]);
+  const table = await open(store, { indexDir, indexMemoryEntries: 100 });
+  await write(table, batchOf(rows));
+  await table.close();
+  for (const name of readdirSync(indexDir).filter((file) => file.endsWith('.run'))) {
+    const bytes = readFileSync(join(indexDir, name));
+    for (let at = 0; at < 500 * 40; at += 40) bytes[at + 17]! ^= 1;
+    writeFileSync(join(indexDir, name), bytes);
+  }
+  const again = await open(store, { indexDir });
+  await write(again, batchOf(rows.map(([id]): Row => [id, 2n, full(7)])));
+  expect(again.lastFollow()).toBe('rebuilt');
+  expect((await rowsOf(store)).map((row) => row['n'])).toEqual(rows.map(() => 7));
 });
 
 test('the failpoints come in the order of the path, and a stop after the commit leaves it whole', async () => {

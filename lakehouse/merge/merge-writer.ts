@@ -17,6 +17,7 @@ import type { StructField } from '../table/schema.ts';
 import type { Snapshot } from '../table/snapshot.ts';
 import type { IndexStats, KeyIndex } from '../index/key-index.ts';
 import { ABSENT, FENCE, FOUND_WORDS, type Lookup } from '../index/entry.ts';
+import { IndexError } from '../index/index-error.ts';
 import { NO_FAILPOINT, type FailpointHook } from './failpoint.ts';
 import type { FollowKind } from './follow.ts';
 import { keyBatch, type KeyedBatch } from './keyed-batch.ts';
@@ -189,7 +190,9 @@ export async function openMergeTable(options: MergeTableOptions): Promise<OwnedM
     state.advance(done.snapshot);
     // An index at any other version follows the log before its next use.
     if (resolved.index?.version() === done.snapshot.version - 1n)
-      await resolved.index.apply({ ...staged.change, version: done.snapshot.version });
+      await resetWhenCorrupt(resolved.index, (index) =>
+        index.apply({ ...staged.change, version: done.snapshot.version }),
+      );
     considerCompaction(done.snapshot);
     upkeep.afterCommit(done.snapshot, mode === 'append' ? null : { fields: resolved.keyed.keyFields });
     return toResult(done.version, resolved, staged, done.conflicts);
@@ -269,12 +272,33 @@ async function currentOf(state: TableState, resolved: Resolved): Promise<Snapsho
   return (await state.refresh()) ?? resolved.snapshot;
 }
 
-async function resolveAt(state: TableState, keyed: KeyedBatch, snapshot: Snapshot): Promise<Resolved> {
-  const { truncate } = keyed.source;
-  const index = await state.index(snapshot, storedKeyFields(snapshot, keyed));
-  if (index === null) {
-    return { keyed, snapshot, index, resolution: resolveAppend(keyed), truncated: { rows: new Map(), count: 0 } };
+/** A damaged index is forgotten (true); the next use builds it anew from the table. */
+async function resetWhenCorrupt(index: KeyIndex, use: (index: KeyIndex) => Promise<void>): Promise<boolean> {
+  try {
+    await use(index);
+    return false;
+  } catch (error) {
+    if (!(error instanceof IndexError) || error.code !== 'INDEX_CORRUPT') throw error;
+    await index.reset();
+    return true;
   }
+}
+
+async function resolveAt(state: TableState, keyed: KeyedBatch, snapshot: Snapshot): Promise<Resolved> {
+  const keyFields = storedKeyFields(snapshot, keyed);
+  const index = await state.index(snapshot, keyFields);
+  if (index === null)
+    return { keyed, snapshot, index, resolution: resolveAppend(keyed), truncated: { rows: new Map(), count: 0 } };
+  let resolved: Resolved | null = null;
+  const damaged = await resetWhenCorrupt(index, async () => {
+    resolved = await resolveBy(index, state, keyed, snapshot);
+  });
+  if (!damaged && resolved !== null) return resolved;
+  return resolveBy((await state.index(snapshot, keyFields)) ?? index, state, keyed, snapshot);
+}
+
+async function resolveBy(index: KeyIndex, state: TableState, keyed: KeyedBatch, snapshot: Snapshot): Promise<Resolved> {
+  const { truncate } = keyed.source;
   const truncated =
     truncate === null ? { rows: new Map(), count: 0 } : await findTruncated(snapshot, state.vectors, truncate);
   const lookup = index.lookup(keyed.hashes, keyed.order);

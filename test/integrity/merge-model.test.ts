@@ -212,6 +212,7 @@ async function run(layout: Layout, steps: readonly Step[]): Promise<void> {
   const root = mkdtempSync(join(tmpdir(), 'sluice-model-'));
   let indexDir = join(root, '0');
   let process = await start(store, indexDir, layout);
+  const started = [process];
   const model = newModel();
   const clock = { epoch: 1, lsn: 100 };
   let lost = 0;
@@ -219,6 +220,7 @@ async function run(layout: Layout, steps: readonly Step[]): Promise<void> {
   const again = async (forget: boolean): Promise<void> => {
     if (forget) indexDir = join(root, String(++lost));
     process = await start(store, indexDir, layout);
+    started.push(process);
   };
   try {
     for (const [i, step] of steps.entries()) {
@@ -277,8 +279,9 @@ async function run(layout: Layout, steps: readonly Step[]): Promise<void> {
     }
     if (layout.changeDataFeed) await expectChangesAddUp(store);
   } finally {
-    process.mortal.kill();
-    await process.table.close().catch(() => undefined);
+    // Processes that died go on writing their caches in this one; they are brought to an end before the folder goes.
+    for (const { mortal } of started) mortal.kill();
+    for (const { table } of started) await table.close().catch(() => undefined);
     rmSync(root, { recursive: true, force: true, maxRetries: 5 });
   }
 }
