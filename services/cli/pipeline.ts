@@ -1,10 +1,14 @@
 /** Builds the parts of a running pipeline from the configuration: reader, stream, or both in one process. */
 import { randomUUID } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { tsImport } from 'tsx/esm/api';
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import { probeConditionalPut } from '../../lakehouse/store/probe.ts';
 import { contractFolder } from '../ingest/contract-files.ts';
-import { startIngest, type IngestHandle } from '../ingest/pipeline.ts';
+import { startIngest, type IngestHandle, type UserQuery } from '../ingest/pipeline.ts';
+import { loadForeachBatch } from '../stream/sinks/foreach-batch.ts';
+
 import type { EventLog } from '../log/log.ts';
 import { startReader } from '../reader/reader.ts';
 import type { ReaderHandle } from '../reader/reader-options.ts';
@@ -94,6 +98,19 @@ export async function startPipeline(options: PipelineOptions): Promise<Pipeline>
   }
 }
 
+/** The user's own function beside the merge, as a query of its own with its own checkpoint. */
+async function userQueries(config: Config, base: string): Promise<readonly UserQuery[]> {
+  const { foreachBatch } = config.stream;
+  if (foreachBatch === null) return [];
+  const path = resolve(base, foreachBatch);
+  // Node 20 cannot read TypeScript itself.
+  const typed = /\.[cm]?tsx?$/.test(path);
+  const sink = typed
+    ? await loadForeachBatch(path, (url) => tsImport(url, import.meta.url) as Promise<unknown>)
+    : await loadForeachBatch(path);
+  return [{ name: 'foreach', sink }];
+}
+
 async function unwind(undo: readonly (() => Promise<unknown>)[], onError: (error: unknown) => void): Promise<void> {
   for (const step of undo.toReversed()) await step().catch(onError);
 }
@@ -142,9 +159,11 @@ function openReader(
   });
 }
 
-function openIngest(options: PipelineOptions, log: EventLog, lake: ObjectStore): Promise<IngestHandle> {
+async function openIngest(options: PipelineOptions, log: EventLog, lake: ObjectStore): Promise<IngestHandle> {
   const { config, logger, metrics } = options;
+  const queries = await userQueries(config, process.cwd());
   return startIngest({
+    queries,
     name: config.name,
     log,
     lake,

@@ -9,11 +9,17 @@ import { StreamError } from '../stream-error.ts';
 
 export const FOREACH_EXPORT = 'foreachBatch';
 
-/** @throws StreamError SINK_INVALID when the module cannot be loaded or has no such function */
-export async function loadForeachBatch(path: string): Promise<BatchSink> {
+/**
+ * `importModule` for files that Node itself cannot read (TypeScript on Node 20).
+ * @throws StreamError SINK_INVALID when the module cannot be loaded or has no such function
+ */
+export async function loadForeachBatch(
+  path: string,
+  importModule: (url: string) => Promise<unknown> = (url) => import(url),
+): Promise<BatchSink> {
   let loaded: Record<string, unknown>;
   try {
-    loaded = (await import(pathToFileURL(resolve(path)).href)) as Record<string, unknown>;
+    loaded = (await importModule(pathToFileURL(resolve(path)).href)) as Record<string, unknown>;
   } catch (cause) {
     throw new StreamError(
       'SINK_INVALID',
