@@ -1,5 +1,6 @@
 /** Contracts as files: one `<schema>.<table>.odcs.yaml` a table, in one folder. */
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { contractFileName } from '../../contracts/engine/infer.ts';
 
@@ -32,7 +33,7 @@ export function contractFolder(folder: string): ContractFiles {
       const file = pathOf(schema, table);
       await mkdir(folder, { recursive: true });
       // Whole or not at all: a person's editor may be looking.
-      const half = `${file}.part`;
+      const half = `${file}.${randomUUID()}.part`;
       await writeFile(half, text);
       await rename(half, file);
     },
