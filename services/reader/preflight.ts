@@ -63,31 +63,31 @@ export function requireServer(facts: ServerFacts): void {
 }
 
 /**
- * A pooler in transaction mode gives every transaction another server connection. A pooler of any kind makes up the process
- * id that it tells at startup; only then are two transactions compared, with a second client that takes the free connection.
+ * A pooler of any kind makes up the process id that it tells at startup. Only where it differs, two clients take turns: in
+ * transaction mode one server process serves both, or several serve one; a pooler in session mode gives each its own.
  * @throws ReaderError SOURCE_POOLED
  */
 export async function requireDirect(source: PostgresSource, session: SourceSession): Promise<void> {
-  const pid = async (from: SourceSession, begin = ''): Promise<string> => {
-    const rows = await from.query(`${begin}SELECT pg_backend_pid() AS pid`);
-    return rows[0]?.['pid'] ?? '';
-  };
-  const first = await pid(session);
-  if (first === String(session.backendPid)) return;
+  const pid = async (from: SourceSession): Promise<string> =>
+    (await from.query('SELECT pg_backend_pid() AS pid'))[0]?.['pid'] ?? '';
+  if ((await pid(session)) === String(session.backendPid)) return;
   const other = await source.session('pooler check');
   try {
-    await pid(other, 'BEGIN; ');
-    await session.query("SET statement_timeout = '5s'");
-    const second = await pid(session);
-    if (second === first) return;
+    const ours = new Set<string>();
+    const theirs = new Set<string>();
+    for (let turn = 0; turn < TURNS; turn++) {
+      ours.add(await pid(session));
+      theirs.add(await pid(other));
+    }
+    if (ours.size === 1 && theirs.size === 1 && [...ours].every((each) => !theirs.has(each))) return;
     throw new ReaderError(
       'SOURCE_POOLED',
-      'two transactions of one connection ran in two server processes: a pooler in transaction mode stands between',
-      {
-        remedy: POOLED_REMEDY,
-      },
+      'two connections of ours took turns in one server process: a pooler in transaction mode stands between',
+      { remedy: POOLED_REMEDY },
     );
   } finally {
     await other.close();
   }
 }
+
+const TURNS = 5;

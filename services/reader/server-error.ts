@@ -42,6 +42,10 @@ const REMEDY = {
 export function knownServerError({ sqlstate, message }: ServerErrorFields): Known {
   if (/row-level security/.test(message)) return { code: 'TABLE_ROW_SECURITY', remedy: REMEDY.policies };
   if (/unsupported startup parameter|pgbouncer/i.test(message)) return { code: 'SOURCE_POOLED', remedy: POOLED_REMEDY };
+  // Only a walsender knows these words: somebody between us and the server has dropped `replication=database`.
+  if (sqlstate === '42601' && /START_REPLICATION|IDENTIFY_SYSTEM/.test(message)) {
+    return { code: 'SOURCE_POOLED', remedy: POOLED_REMEDY };
+  }
   if (/max_wal_senders/.test(message)) return { code: 'NO_FREE_SENDER', remedy: REMEDY.senders, retriable: true };
   if (/replication slots are in use/.test(message)) return { code: 'NO_FREE_SLOT', remedy: REMEDY.slots };
   if (
