@@ -46,6 +46,7 @@ const DRIVERS: Readonly<Record<string, RegExp>> = {
   yaml: /^(contracts\/engine\/[a-z-]+|services\/ingest\/contract-[a-z-]+|services\/runtime\/config)\.ts$/,
   fastify: /^services\/(runtime\/http[a-z-]*\.ts|console\/)/,
   commander: /^(services|contracts)\/cli\//,
+  tsx: /^services\/cli\/assemble\/typescript-module\.ts$/,
   pino: /^services\/runtime\/logger\.ts$/,
   'prom-client': /^services\/runtime\/metrics[a-z-]*\.ts$/,
 };

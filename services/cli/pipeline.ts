@@ -2,7 +2,6 @@
 import { randomUUID } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { tsImport } from 'tsx/esm/api';
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import { probeConditionalPut } from '../../lakehouse/store/probe.ts';
 import { contractFolder } from '../ingest/contract-files.ts';
@@ -22,6 +21,7 @@ import { claimLake, identityOf } from './assemble/identity.ts';
 import { openLake, type StoreCounts } from './assemble/lake.ts';
 import { openLog } from './assemble/log.ts';
 import { openSource } from './assemble/source.ts';
+import { importTypeScript, isTypeScript } from './assemble/typescript-module.ts';
 
 export interface PipelineParts {
   readonly reader: boolean;
@@ -103,11 +103,7 @@ async function userQueries(config: Config, base: string): Promise<readonly UserQ
   const { foreachBatch } = config.stream;
   if (foreachBatch === null) return [];
   const path = resolve(base, foreachBatch);
-  // Node 20 cannot read TypeScript itself.
-  const typed = /\.[cm]?tsx?$/.test(path);
-  const sink = typed
-    ? await loadForeachBatch(path, (url) => tsImport(url, import.meta.url) as Promise<unknown>)
-    : await loadForeachBatch(path);
+  const sink = isTypeScript(path) ? await loadForeachBatch(path, importTypeScript) : await loadForeachBatch(path);
   return [{ name: 'foreach', sink }];
 }
 
