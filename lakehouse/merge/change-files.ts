@@ -24,10 +24,12 @@ export interface ChangePart {
   readonly rows: ColumnBatch;
 }
 
-export async function writeChangeFiles(
-  settings: FileSettings,
-  parts: readonly ChangePart[],
-): Promise<{ readonly cdcs: readonly CdcFile[]; readonly bytes: number }> {
+export interface ChangeFiles {
+  readonly cdcs: readonly CdcFile[];
+  readonly bytes: number;
+}
+
+export async function writeChangeFiles(settings: FileSettings, parts: readonly ChangePart[]): Promise<ChangeFiles> {
   const all = parts.filter((part) => part.rows.rowCount > 0).map(withType);
   if (all.length === 0) return { cdcs: [], bytes: 0 };
   const cdcs: CdcFile[] = [];

@@ -12,18 +12,12 @@ import type { ParquetCodec } from '../parquet/encode.ts';
 import type { ObjectStore } from '../store/store.ts';
 import { commitTo, type Proposal } from '../table/commit.ts';
 import type { Commit } from '../table/actions.ts';
-import { containsRow } from '../table/row-bitmap.ts';
-import type { StructField } from '../table/schema.ts';
 import type { Snapshot } from '../table/snapshot.ts';
-import type { IndexStats, KeyIndex } from '../index/key-index.ts';
-import { ABSENT, FENCE, FOUND_WORDS, type Lookup } from '../index/entry.ts';
-import { IndexError } from '../index/index-error.ts';
+import type { IndexStats } from '../index/key-index.ts';
 import { NO_FAILPOINT, type FailpointHook } from './failpoint.ts';
 import type { FollowKind } from './follow.ts';
-import { keyBatch, type KeyedBatch } from './keyed-batch.ts';
+import { keyBatch } from './keyed-batch.ts';
 import {
-  MergeOp,
-  RowOutcome,
   type MergeBatch,
   type MergeCommit,
   type MergeMode,
@@ -32,15 +26,13 @@ import {
   type PreparedMerge,
 } from './merge.ts';
 import { MergeError } from './merge-error.ts';
-import { NO_BASE, resolveRows, type Resolution } from './resolve.ts';
 import { stageMerge, type Reusable, type Staged } from './stage.ts';
 import { createTableState, type NewTable, type TableState } from './table-state.ts';
 import { AUTO_COMPACT_RULES, autoCompaction, type AutoCompactRules } from '../upkeep/compact-plan.ts';
 import { compactTable, type CompactOptions, type CompactOwner, type CompactResult } from '../upkeep/compact.ts';
-import { findTruncated, type TruncatedRows } from './truncate.ts';
+import { keepParked, resetWhenCorrupt, resolveAt, type Resolved } from './resolve-batch.ts';
 import { createTurn } from './turn.ts';
 import { createUpkeepBeside } from './upkeep-beside.ts';
-import { NO_ROWS } from './vector-cache.ts';
 
 export interface MergeTableOptions {
   /** Rooted at the table. Not closed here. */
@@ -75,15 +67,6 @@ const COMPACTION_LOOK_COMMITS = 16;
 /** Columns rewritten at a time beside running merges, bytes: some tenths of a second of the one thread. */
 const AUTO_COMPACT_BYTES = 32 * 1024 * 1024;
 const DAY_MS = 24 * 60 * 60 * 1000;
-
-/** A batch's standing against one snapshot. */
-interface Resolved {
-  readonly keyed: KeyedBatch;
-  readonly snapshot: Snapshot;
-  readonly index: KeyIndex | null;
-  readonly resolution: Resolution;
-  readonly truncated: TruncatedRows;
-}
 
 /** What the owner of a table can do beside merging. */
 export interface OwnedMergeTable extends MergeTable {
@@ -270,113 +253,6 @@ const indexVersion = (resolved: Resolved): bigint | undefined =>
 
 async function currentOf(state: TableState, resolved: Resolved): Promise<Snapshot> {
   return (await state.refresh()) ?? resolved.snapshot;
-}
-
-/** A damaged index is forgotten (true); the next use builds it anew from the table. */
-async function resetWhenCorrupt(index: KeyIndex, use: (index: KeyIndex) => Promise<void>): Promise<boolean> {
-  try {
-    await use(index);
-    return false;
-  } catch (error) {
-    if (!(error instanceof IndexError) || error.code !== 'INDEX_CORRUPT') throw error;
-    await index.reset();
-    return true;
-  }
-}
-
-async function resolveAt(state: TableState, keyed: KeyedBatch, snapshot: Snapshot): Promise<Resolved> {
-  const keyFields = storedKeyFields(snapshot, keyed);
-  const index = await state.index(snapshot, keyFields);
-  if (index === null)
-    return { keyed, snapshot, index, resolution: resolveAppend(keyed), truncated: { rows: new Map(), count: 0 } };
-  let resolved: Resolved | null = null;
-  const damaged = await resetWhenCorrupt(index, async () => {
-    resolved = await resolveBy(index, state, keyed, snapshot);
-  });
-  if (!damaged && resolved !== null) return resolved;
-  return resolveBy((await state.index(snapshot, keyFields)) ?? index, state, keyed, snapshot);
-}
-
-async function resolveBy(index: KeyIndex, state: TableState, keyed: KeyedBatch, snapshot: Snapshot): Promise<Resolved> {
-  const { truncate } = keyed.source;
-  const truncated =
-    truncate === null ? { rows: new Map(), count: 0 } : await findTruncated(snapshot, state.vectors, truncate);
-  const lookup = index.lookup(keyed.hashes, keyed.order);
-  const isLive = await livenessOf(state, index, snapshot, lookup);
-  const resolution = resolveRows({
-    rowCount: keyed.source.rowCount,
-    ops: keyed.source.ops,
-    positions: keyed.positions,
-    absent: keyed.absent,
-    donors: keyed.source.baseRow ?? null,
-    lookup,
-    isLive,
-    truncate,
-    lastTruncate: index.truncate(),
-    keepsCleared: state.mode === 'soft-delete',
-  });
-  return { keyed, snapshot, index, resolution, truncated };
-}
-
-/** The key's fields as the table has them, in key order. */
-function storedKeyFields(snapshot: Snapshot, keyed: KeyedBatch): readonly StructField[] {
-  return keyed.keyFields.map((field) => snapshot.schema.fields.find((stored) => stored.name === field.name) ?? field);
-}
-
-function resolveAppend({ source }: KeyedBatch): Resolution {
-  const outcomes = new Uint8Array(source.rowCount);
-  for (let row = 0; row < source.rowCount; row++)
-    outcomes[row] = source.ops[row] === MergeOp.delete ? RowOutcome.delete : RowOutcome.insert;
-  const baseFile = new Uint32Array(source.rowCount).fill(NO_BASE);
-  return { outcomes, baseFile, baseRow: new Uint32Array(source.rowCount), donors: null, extra: [] };
-}
-
-/** Whether a row that the index names still stands in the snapshot: its file does, and no vector hides it. */
-async function livenessOf(
-  state: TableState,
-  index: KeyIndex,
-  snapshot: Snapshot,
-  lookup: Lookup,
-): Promise<(file: number, row: number) => boolean> {
-  const { found, extra } = lookup;
-  const ordinals = new Set<number>();
-  for (let at = 0; at < found.length; at += FOUND_WORDS) ordinals.add(found[at] ?? ABSENT);
-  for (let i = 1; i < extra.length; i += 3) ordinals.add(extra[i] ?? ABSENT);
-  ordinals.delete(ABSENT);
-  ordinals.delete(FENCE);
-  const files = new Map(
-    [...ordinals].flatMap((ordinal) => {
-      const path = index.pathOf(ordinal);
-      const file = path === undefined ? null : snapshot.files.get(path);
-      return file === null ? [] : [[ordinal, file] as const];
-    }),
-  );
-  const vectors = await state.vectors.rowsOf(snapshot.store, files.values());
-  const dead = new Map([...files].map(([ordinal, file]) => [ordinal, vectors.get(file.path) ?? NO_ROWS]));
-  return (ordinal, row) => {
-    const rows = dead.get(ordinal);
-    return rows !== undefined && (rows.length === 0 || !containsRow(rows, row));
-  };
-}
-
-/**
- * After another resolution: rows that were parked stay parked (the quarantine has them), and a row that lost its base since
- * cannot be parked any more.
- */
-function keepParked(before: Uint8Array, resolved: Resolved, table: string): Resolved {
-  const { outcomes, baseFile } = resolved.resolution;
-  for (let row = 0; row < outcomes.length; row++) {
-    if (before[row] === RowOutcome.missingBase) {
-      outcomes[row] = RowOutcome.missingBase;
-      baseFile[row] = NO_BASE;
-    } else if (outcomes[row] === RowOutcome.missingBase)
-      throw new MergeError(
-        'MERGE_BASE_LOST',
-        table,
-        'another writer deleted a row that the batch completes; prepare the batch again',
-      );
-  }
-  return resolved;
 }
 
 function refuseForeignTxns(winners: readonly Commit[], { txns }: MergeCommit, table: string): void {

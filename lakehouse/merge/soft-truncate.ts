@@ -10,6 +10,7 @@ import { DELETED_COLUMN, EPOCH_COLUMN, LSN_COLUMN, ORD_COLUMN } from './position
 /**
  * @param rows living rows to clear, a file
  * @param replaced rows of them that the batch itself writes anew
+ * @param onImages told of the rows as they were and as they become
  */
 export async function softTruncate(
   snapshot: Snapshot,
@@ -18,6 +19,7 @@ export async function softTruncate(
   rows: ReadonlyMap<string, RowSet>,
   replaced: ReadonlyMap<string, RowSet>,
   truncate: TruncatePosition,
+  onImages: (before: ColumnBatch, after: ColumnBatch) => Promise<void>,
 ): Promise<readonly WrittenFiles[]> {
   const written: WrittenFiles[] = [];
   for (const [path, cleared] of rows) {
@@ -27,6 +29,7 @@ export async function softTruncate(
     const keep = (row: number): boolean => containsRow(cleared, row) && !containsRow(elsewhere, row);
     for await (const batch of livingRows(snapshot, file, settings, keep)) {
       const marked = markDeleted(batch, truncate);
+      await onImages(batch, marked);
       written.push(await writeDataFiles(settings, { ...rowIdentity(marked, keyColumns), batch: marked }));
     }
   }

@@ -13,14 +13,15 @@ import type { IndexChange, KeyIndex } from '../index/key-index.ts';
 import type { ParquetCodec } from '../parquet/encode.ts';
 import { NO_ACTIONS, type CommitActions } from '../table/actions.ts';
 import type { Operation } from '../table/commit.ts';
-import type { RowSet } from '../table/row-bitmap.ts';
+import type { ColumnBatch } from '../table/column.ts';
+import { containsRow, type RowSet } from '../table/row-bitmap.ts';
 import type { StructType } from '../table/schema.ts';
 import { tableProperty, type Snapshot } from '../table/snapshot.ts';
 import { appendedRows } from './append-rows.ts';
 import type { BaseRows } from './base-rows.ts';
-import { writeChangeFiles, type ChangePart } from './change-files.ts';
+import { writeChangeFiles, type ChangeFiles, type ChangePart } from './change-files.ts';
 import { NO_FILES, writeDataFiles, writeEntry, type FileSettings, type WrittenFiles } from './data-files.ts';
-import { deleteByCopy, deleteByVector, pickRows, type DeletedRows } from './delete-rows.ts';
+import { deleteByCopy, deleteByVector, livingRows, pickRows, type DeletedRows } from './delete-rows.ts';
 import { createDoomedRows } from './doomed-rows.ts';
 import { evolveTable, type Evolution } from './evolve-table.ts';
 import { FENCE_MEMBER, writeFences } from './fences.ts';
@@ -131,7 +132,7 @@ async function stageUpsert(input: StageInput, merged: MergedSchema, evolution: E
   const mode = settings.mode === 'append' ? 'merge' : settings.mode;
   const plan = planRows(mode, resolution);
   const { truncate } = keyed.source;
-  const feed = tableProperty(snapshot, 'delta.enableChangeDataFeed') === 'true' && truncate === null;
+  const feed = writesChanges(input, plan);
   const written = await buildWrittenRows({
     ...input,
     merged,
@@ -142,25 +143,67 @@ async function stageUpsert(input: StageInput, merged: MergedSchema, evolution: E
   const replaced = replacedRows(input, plan);
   const taken = earlier !== null && mayReuse(earlier, plan, evolution.schema, written) ? earlier : null;
   const newRows = { batch: written.batch, ...rowsIdentity(keyed, plan) };
+  const cleared: ChangeFiles[] = [];
+  const clearedImages = async (before: ColumnBatch, after: ColumnBatch | null): Promise<void> => {
+    if (!feed) return;
+    const parts: ChangePart[] =
+      after === null
+        ? [{ type: 'delete', rows: before }]
+        : [
+            { type: 'update_preimage', rows: before },
+            { type: 'update_postimage', rows: after },
+          ];
+    cleared.push(await writeChangeFiles(target, parts));
+  };
   const [files, softened, deleted, fence, changes] = await Promise.all([
     taken?.files ?? writeDataFiles(target, newRows),
     mode === 'soft-delete' && truncate !== null
-      ? softTruncate(snapshot, target, keyed.source.keyColumns, truncated.rows, replaced, truncate)
+      ? softTruncate(snapshot, target, keyed.source.keyColumns, truncated.rows, replaced, truncate, clearedImages)
       : [],
     deleteRows(input, target, replaced),
     taken?.fence ?? fenceFile(input, plan),
-    feed ? writeChangeFiles(target, changeParts(plan, written)) : { cdcs: [], bytes: 0 },
+    feed && (plan.replaced.length > 0 || truncate !== null)
+      ? writeChangeFiles(target, changeParts(plan, written))
+      : NO_CHANGES,
   ]);
+  if (feed && mode === 'merge' && truncate !== null) await clearedRows(input, target, clearedImages);
   const staged = toStaged(input, evolution, {
     files: [files, ...softened],
     deleted,
     fence,
-    cdcs: changes.cdcs,
-    cdcBytes: changes.bytes,
+    cdcs: [...changes.cdcs, ...cleared.flatMap((one) => one.cdcs)],
+    cdcBytes: cleared.reduce((sum, one) => sum + one.bytes, changes.bytes),
     fenceEntries: fenceEntries(keyed, plan.fenced, input.nowMs),
   });
   const reusable = { rows: plan.write.rows, fenced: plan.fenced, schema: evolution.schema, files, fence };
   return { ...staged, reusable: written.usedBase ? null : reusable };
+}
+
+const NO_CHANGES: ChangeFiles = { cdcs: [], bytes: 0 };
+
+/**
+ * Whether change files are needed: with the feed on, for updates and deletes; beside a TRUNCATE only where readers could
+ * not tell its deletes from what the commit removes (copies, marked rows, updates in the same batch).
+ */
+function writesChanges(input: StageInput, plan: RowPlan): boolean {
+  const { snapshot, keyed, settings } = input;
+  if (tableProperty(snapshot, 'delta.enableChangeDataFeed') !== 'true') return false;
+  if (keyed.source.truncate === null || plan.replaced.length > 0) return true;
+  return settings.mode === 'soft-delete' || tableProperty(snapshot, 'delta.enableDeletionVectors') !== 'true';
+}
+
+/** Passes the rows that a TRUNCATE deletes on, as they were. */
+async function clearedRows(
+  { snapshot, truncated }: StageInput,
+  target: FileSettings,
+  onRows: (before: ColumnBatch, after: null) => Promise<void>,
+): Promise<void> {
+  for (const [path, rows] of truncated.rows) {
+    const file = snapshot.files.get(path);
+    if (file === null) continue;
+    for await (const batch of livingRows(snapshot, file, target, (row) => containsRow(rows, row)))
+      await onRows(batch, null);
+  }
 }
 
 function mayReuse(earlier: Reusable, plan: RowPlan, schema: StructType, written: WrittenRows): boolean {
@@ -248,7 +291,7 @@ function fenceEntries(keyed: KeyedBatch, fenced: Uint32Array, nowMs: number): Ui
 
 function changeParts(plan: RowPlan, written: WrittenRows): readonly ChangePart[] {
   const { base, baseAt, batch } = written;
-  if (base === null) return [];
+  if (base === null) return [{ type: 'insert', rows: batch }];
   const before = new Set(plan.replaced);
   const writtenRows = new Set(plan.write.rows);
   const pick = (rows: readonly number[]): Uint32Array => Uint32Array.from(rows);
