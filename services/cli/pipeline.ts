@@ -9,7 +9,9 @@ import { startIngest, type IngestHandle, type UserQuery } from '../ingest/pipeli
 import { loadForeachBatch } from '../stream/sinks/foreach-batch.ts';
 
 import type { EventLog } from '../log/log.ts';
+import { loadReaderState } from '../reader/reader-state.ts';
 import { startReader } from '../reader/reader.ts';
+import { dropSlot, findSlot } from '../reader/slot.ts';
 import type { ReaderHandle } from '../reader/reader-options.ts';
 import type { PostgresSource } from '../reader/source.ts';
 import { systemClock } from '../stream/triggers.ts';
@@ -61,9 +63,10 @@ export async function startPipeline(options: PipelineOptions): Promise<Pipeline>
     undo.push(() => lake.close());
     await probeConditionalPut(lake);
     const source = parts.reader ? await openSource(config, options.reload) : null;
-    if (source !== null) await claim(source, lake, config);
+    const slotStood = source !== null && (await claim(source, lake, config));
     const log = await openLog(config, options.reload);
     undo.push(() => log.close());
+    if (source !== null && !slotStood) undo.push(() => dropUnusedSlot(source, log, config));
     let ingest: IngestHandle | null = null;
     const reader =
       source === null
@@ -111,11 +114,24 @@ async function unwind(undo: readonly (() => Promise<unknown>)[], onError: (error
   for (const step of undo.toReversed()) await step().catch(onError);
 }
 
-async function claim(source: PostgresSource, lake: ObjectStore, config: Config): Promise<void> {
+/** A start that failed, or was ended before anything was in the log, leaves no slot that would hold WAL for ever. */
+async function dropUnusedSlot(source: PostgresSource, log: EventLog, config: Config): Promise<void> {
+  if ((await loadReaderState(log.reader, config.name)).position !== null) return;
+  const session = await source.session('unused slot');
+  try {
+    await dropSlot(session, config.source.slot);
+  } finally {
+    await session.close();
+  }
+}
+
+/** Holds the lake to this pipeline. True when its slot stands already. */
+async function claim(source: PostgresSource, lake: ObjectStore, config: Config): Promise<boolean> {
   const session = await source.session('pipeline identity');
   try {
     const { slot, publication } = config.source;
     await claimLake(lake, await identityOf(session, { name: config.name, slot, publication }));
+    return (await findSlot(session, slot)) !== null;
   } finally {
     await session.close();
   }
