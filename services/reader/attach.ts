@@ -12,7 +12,7 @@ import { ensurePublication, type Publication } from './publication.ts';
 import { ReaderError } from './reader-error.ts';
 import type { ReaderOptions } from './reader-options.ts';
 import { loadReaderState, type ReaderPosition, type SavedReader, type SourceIdentity } from './reader-state.ts';
-import { createSlot, findSlot, requireOwnSlot, type SlotState } from './slot.ts';
+import { createSlot, dropSlot, findSlot, requireOwnSlot, type SlotState } from './slot.ts';
 import type { ReplicationHandlers, ReplicationSession, ReplicationStream, SourceSession } from './source.ts';
 import { selectTables, type SelectedTables } from './table-selection.ts';
 
@@ -30,6 +30,8 @@ export interface Attachment {
   readonly slotConfirmed: Lsn;
   /** Every table is to be read again: a new epoch, or a gap that the user chose to close so. */
   readonly resnapshot: boolean;
+  /** The slot was made in this attempt: to be dropped again if nothing comes of it. */
+  readonly createdSlot: boolean;
   /** Tables added to the publication just now: their snapshot waits until every transaction below this xid has ended. */
   readonly barrierXid: string | null;
 }
@@ -53,6 +55,7 @@ export async function attach(
   options: ReaderOptions,
   handlers: ReplicationHandlers,
   waiting: (standby: boolean) => Promise<boolean>,
+  signal: AbortSignal,
 ): Promise<Attachment | null> {
   const { source, log, name } = options;
   const { replicationFactor } = options.topic;
@@ -70,18 +73,19 @@ export async function attach(
     const facts = await serverFacts(session);
     requireServer(facts);
     await requireDirect(source, session);
-    const prepared = await prepare(session, options);
-    const owned = await own(options, handlers, waiting);
-    if (owned === null) {
-      await session.close();
-      return null;
-    }
+    const prepared = await prepare(session, options, signal);
+    let owned: OwnedSlot | null = null;
     try {
-      return await takeOver(session, options, prepared, owned);
+      owned = await own(options, handlers, waiting);
+      if (owned !== null) return await takeOver(session, options, prepared, owned);
     } catch (error) {
-      await owned.stream.close();
+      await owned?.stream.close();
+      // A failed start leaves no slot behind that would hold back WAL for ever.
+      if (prepared.createdSlot) await dropSlot(session, options.slot).catch(() => false);
       throw error;
     }
+    await session.close();
+    return null;
   } catch (error) {
     await session.close();
     throw error;
@@ -92,10 +96,11 @@ interface Prepared {
   readonly publication: Publication;
   readonly selected: SelectedTables;
   readonly barrierXid: string | null;
+  readonly createdSlot: boolean;
 }
 
 /** Publication first, then the slot: the other order fails on every read. A slot is only made where there was never one. */
-async function prepare(session: SourceSession, options: ReaderOptions): Promise<Prepared> {
+async function prepare(session: SourceSession, options: ReaderOptions, signal: AbortSignal): Promise<Prepared> {
   const selected = await selectTables(session, options.tables);
   for (const { schema, table, error } of selected.refused) {
     options.logger.error({ table: `${schema}.${table}`, code: error.code, remedy: error.remedy }, error.message);
@@ -114,12 +119,10 @@ async function prepare(session: SourceSession, options: ReaderOptions): Promise<
   const slot = await findSlot(session, options.slot);
   if (slot !== null) {
     requireOwnSlot(slot, options.source.connection.database);
-    return { publication, selected, barrierXid };
+    return { publication, selected, barrierXid, createdSlot: false };
   }
   const saved = await loadReaderState(options.log.reader, options.name);
-  if (saved.position === null) await createOnce(session, options.slot);
-  else if (options.onSourceBreak === 'resnapshot') await createOnce(session, options.slot);
-  else {
+  if (saved.position !== null && options.onSourceBreak !== 'resnapshot') {
     const gap = { from: saved.position.confirmLsn, to: await walEnd(session) };
     throw new ContinuityError({
       state: 'SLOT_LOST',
@@ -127,15 +130,34 @@ async function prepare(session: SourceSession, options: ReaderOptions): Promise<
       gap,
     });
   }
-  return { publication, selected, barrierXid };
+  const createdSlot = await createOnce(session, options, signal);
+  return { publication, selected, barrierXid, createdSlot };
 }
 
-async function createOnce(session: SourceSession, slot: string): Promise<void> {
+/** Waits until every transaction that runs now has ended; an abort cancels it in the server, or the slot would come later. */
+async function createOnce(session: SourceSession, options: ReaderOptions, signal: AbortSignal): Promise<boolean> {
+  const { source, slot, logger } = options;
+  const cancel = (): void => {
+    source
+      .session('cancel')
+      .then(async (other) => {
+        await other.query(`SELECT pg_cancel_backend(${session.backendPid})`);
+        await other.close();
+      })
+      .catch((error: unknown) => logger.warn({ err: error, slot }, 'the creation of the slot could not be cancelled'));
+  };
+  if (signal.aborted) throw new ReaderError('SOURCE_LOST', 'stopped before the slot was created');
+  signal.addEventListener('abort', cancel, { once: true });
   try {
+    logger.info({ slot }, 'creating the slot: this waits for the transactions that run now');
     await createSlot(session, slot);
+    return true;
   } catch (error) {
     // Another reader of the same pipeline was faster.
-    if ((await findSlot(session, slot)) === null) throw error;
+    if (signal.aborted || (await findSlot(session, slot)) === null) throw error;
+    return false;
+  } finally {
+    signal.removeEventListener('abort', cancel);
   }
 }
 

@@ -41,6 +41,8 @@ export interface ReaderOptions {
   readonly runId: string;
   readonly failpoint: (name: string) => Promise<void> | void;
   readonly limits?: Partial<ReaderLimits>;
+  /** Aborted = stop, also while `startReader` has not resolved yet (Ctrl-C in the first second). */
+  readonly signal?: AbortSignal;
   /**
    * Answer to SYSTEM_CHANGED, SLOT_LOST, SLOT_INVALIDATED or SLOT_MOVED: 'stop' (default) refuses by name; 'resnapshot' opens
    * a new epoch where the WAL is another one, makes a new slot where it is gone, and reads every table again.
@@ -131,6 +133,14 @@ export interface ReaderHandle {
   resnapshot(schema: string, table: string): Promise<void>;
   /** Reads the rows that an SQL condition over the table's columns selects; resolves with their number when they are in the log. */
   fetchRows(schema: string, table: string, condition: string): Promise<number>;
-  /** The same for keys, each the key columns' texts in key order. */
-  fetchKeys(schema: string, table: string, keys: readonly (readonly string[])[]): Promise<number>;
+  /**
+   * The same for keys, each the key columns' texts in key order. With `removeAbsent`, a key that no row of the source has
+   * becomes a delete at the same place of the stream; the number counts those, too.
+   */
+  fetchKeys(
+    schema: string,
+    table: string,
+    keys: readonly (readonly string[])[],
+    removeAbsent?: boolean,
+  ): Promise<number>;
 }

@@ -17,6 +17,7 @@ import type { TableState } from './reader-state.ts';
 import { createSnapshotRunner, type SnapshotRunner } from './snapshot.ts';
 import type { ReplicationHandlers } from './source.ts';
 import { createShapeHistory, type ShapeHistory } from './shapes.ts';
+import { dropSlot } from './slot.ts';
 import { createStreamInbox, type StreamInbox } from './stream-inbox.ts';
 import { createTableRegistry, type TableRegistry } from './table-registry.ts';
 import { encoderCache, takesEvents } from './table-route.ts';
@@ -42,9 +43,10 @@ export async function openRun(
   options: ReaderOptions,
   limits: ReaderLimits,
   waiting: (standby: boolean) => Promise<boolean>,
+  signal: AbortSignal,
 ): Promise<ReaderRun | null> {
   const link: StreamLink = { inbox: null, pump: null, acker: null, attachment: null };
-  const attachment = await attach(options, streamHandlers(link, limits), waiting);
+  const attachment = await attach(options, streamHandlers(link, limits), waiting, signal);
   if (attachment === null) return null;
   link.attachment = attachment;
   try {
@@ -52,6 +54,7 @@ export async function openRun(
   } catch (error) {
     await attachment.stream.close();
     await attachment.writer.close();
+    if (attachment.createdSlot) await dropUnused(attachment, options);
     await attachment.session.close();
     throw error;
   }
@@ -204,9 +207,17 @@ async function wire(
       await attachment.stream.close();
       await appender.settled().catch(() => undefined);
       await writer.close();
+      // Nothing reached the log: the next start is a first start, with a slot of its own.
+      if (attachment.createdSlot && appender.position.sequence === 0) await dropUnused(attachment, options);
       await attachment.session.close();
     },
   };
+}
+
+async function dropUnused(attachment: Attachment, options: ReaderOptions): Promise<void> {
+  await dropSlot(attachment.session, options.slot).catch((error: unknown) => {
+    options.logger.warn({ err: error, slot: options.slot }, 'the unused slot could not be dropped');
+  });
 }
 
 /** Saved tables that are still wanted, and new ones; after a break every one of them is to be read again. */

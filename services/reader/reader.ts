@@ -6,6 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LogError } from '../log/log.ts';
 import { ContinuityError } from './attach.ts';
+import { absentKeysQuery, keyCondition } from './key-query.ts';
 import { createMonitor, type Monitor } from './monitor.ts';
 import { ReaderError } from './reader-error.ts';
 import {
@@ -16,8 +17,7 @@ import {
   type ReaderStatus,
 } from './reader-options.ts';
 import { openRun, type ReaderRun } from './reader-run.ts';
-import { keyOf } from './shapes.ts';
-import { quoteIdent, quoteLiteral } from './sql-text.ts';
+import type { AbsentQuery } from './snapshot.ts';
 import { readerStatus } from './reader-status.ts';
 import type { TableRoute } from './table-route.ts';
 
@@ -46,6 +46,8 @@ export async function startReader(options: ReaderOptions): Promise<ReaderHandle>
     serverVersion: 0,
   };
   const stopping = new AbortController();
+  options.signal?.addEventListener('abort', () => stopping.abort(), { once: true });
+  if (options.signal?.aborted === true) stopping.abort();
   let up: () => void = () => undefined;
   const firstUp = new Promise<void>((resolve) => {
     up = resolve;
@@ -62,7 +64,7 @@ export async function startReader(options: ReaderOptions): Promise<ReaderHandle>
   };
 
   const runOnce = async (): Promise<void> => {
-    const run = await openRun(options, limits, waiting);
+    const run = await openRun(options, limits, waiting, stopping.signal);
     if (run === null) return;
     shared.run = run;
     shared.serverVersion = run.attachment.serverVersion;
@@ -133,10 +135,14 @@ export async function startReader(options: ReaderOptions): Promise<ReaderHandle>
       const run = running();
       return run.snapshots.fetch(routeOf(run, schema, table), condition);
     },
-    fetchKeys: async (schema, table, keys) => {
+    fetchKeys: async (schema, table, keys, removeAbsent) => {
       const run = running();
       const route = routeOf(run, schema, table);
-      return keys.length === 0 ? 0 : run.snapshots.fetch(route, keyCondition(run, route, keys));
+      const shape = route.encoder?.shape ?? run.history.latest(schema, table);
+      if (shape === null) throw new ReaderError('TABLE_NOT_FOUND', `nothing is known of ${schema}.${table} yet`);
+      if (keys.length === 0) return 0;
+      const absent: AbsentQuery = (now, rowFilter) => absentKeysQuery(now, keys, rowFilter);
+      return run.snapshots.fetch(route, keyCondition(shape, keys), removeAbsent === true ? absent : undefined);
     },
   };
 }
@@ -145,18 +151,6 @@ function routeOf(run: ReaderRun, schema: string, table: string): TableRoute {
   const route = run.registry.find(schema, table);
   if (route !== null) return route;
   throw new ReaderError('TABLE_NOT_FOUND', `the reader does not follow a table ${schema}.${table}`);
-}
-
-function keyCondition(run: ReaderRun, route: TableRoute, keys: readonly (readonly string[])[]): string {
-  const shape = route.encoder?.shape ?? run.history.latest(route.schema, route.table);
-  if (shape === null)
-    throw new ReaderError('TABLE_NOT_FOUND', `nothing is known of ${route.schema}.${route.table} yet`);
-  const names = keyOf(shape);
-  const types = names.map((name) => shape.columns.find((column) => column.name === name)?.pgType ?? 'text');
-  const rows = keys.map(
-    (key) => `(${key.map((value, i) => `${quoteLiteral(value)}::${types[i] ?? 'text'}`).join(', ')})`,
-  );
-  return `(${names.map(quoteIdent).join(', ')}) IN (${rows.join(', ')})`;
 }
 
 /** Connection and log troubles pass; a broken continuity, a refusal or a protocol error does not. */

@@ -28,6 +28,8 @@ export interface EmittedChunk {
   readonly rows: number;
   readonly fills: number;
   readonly skipped: number;
+  /** Deletes of keys that no row of the source has. */
+  readonly removed: number;
   /** Last ordinal used; 0 when nothing was written. */
   readonly lastOrd: number;
 }
@@ -58,6 +60,7 @@ export function emitChunk(chunk: ChunkRows, options: EmitOptions): EmittedChunk 
   let rows = 0;
   let fills = 0;
   let skipped = 0;
+  let removed = 0;
   let ord = 0;
   for (let i = 0; i < chunk.buffers.length; i++) {
     fillTuple(tuple, chunk.buffers[i] as Buffer, chunk.ranges[i * 2] as number, columns);
@@ -82,7 +85,26 @@ export function emitChunk(chunk: ChunkRows, options: EmitOptions): EmittedChunk 
     rows++;
     ord += 2;
   }
-  return { rows, fills, skipped, lastOrd: Math.max(0, ord - 2) };
+  event.op = 'd';
+  event.flags = 0;
+  event.after = null;
+  event.before = tuple;
+  for (let i = 0; i < chunk.absent.buffers.length; i++) {
+    fillTuple(tuple, chunk.absent.buffers[i] as Buffer, chunk.absent.ranges[i * 2] as number, columns);
+    event.ord = ord;
+    const encoded = encoder.encode(shape, event);
+    // What a transaction behind the snapshot did to the key is in the log already, and is what holds.
+    if (recorder !== null && !recorder.isEmpty && encoded.key !== null) {
+      if (recorder.fate(encoded.key.toString('latin1'), chunk.snapshot) !== 'emit') {
+        skipped++;
+        continue;
+      }
+    }
+    addRecord(batch, encoded, { topic, partition: null, epoch, lsn, ord }, claims);
+    removed++;
+    ord += 2;
+  }
+  return { rows, fills, skipped, removed, lastOrd: Math.max(0, ord - 2) };
 }
 
 /** The key that the row has now, the columns that no event carried, and every other column left out. */

@@ -23,6 +23,8 @@ export interface ChunkQuery {
   readonly bytesMax: number;
   /** False = rows of all partitions, by name of the root; then there is no ctid. */
   readonly only: boolean;
+  /** A SELECT that gives keys which no row has, in the form of the chunk's rows: they are written as deletes. */
+  readonly absent?: string;
 }
 
 /** Rows as ranges of the socket's chunks; each is a DataRow body whose first column is the ctid. */
@@ -36,6 +38,8 @@ export interface ChunkRows {
   readonly bytes: number;
   /** The limit was reached: rows behind this tid were not read. */
   readonly stoppedBehind: number | null;
+  /** Rows of `absent`, as ranges of their own. */
+  readonly absent: { readonly buffers: readonly Buffer[]; readonly ranges: readonly number[] };
 }
 
 const FETCH_ROWS = 4_000;
@@ -69,9 +73,16 @@ export async function readChunk(session: SourceSession, query: ChunkQuery, snaps
     more = fetched === FETCH_ROWS;
     full = buffers.length >= query.rowsMax || bytes >= query.bytesMax;
   }
+  const absent = { buffers: [] as Buffer[], ranges: [] as number[] };
+  if (query.absent !== undefined) {
+    await session.rows(query.absent, (buffer, start, end) => {
+      absent.buffers.push(buffer);
+      absent.ranges.push(start, end);
+    });
+  }
   await session.query('CLOSE chunk; COMMIT');
   const stoppedBehind = more && full && query.only ? lastTid(buffers, ranges) : null;
-  return { snapshot, relfilenode, buffers, ranges, bytes, stoppedBehind };
+  return { snapshot, relfilenode, buffers, ranges, bytes, stoppedBehind, absent };
 }
 
 export async function relfilenodeOf(session: SourceSession, oid: number): Promise<number> {

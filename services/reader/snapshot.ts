@@ -12,6 +12,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { createEnvelopeEncoder } from '../log/envelope-encode.ts';
+import type { TableShape } from '../log/event.ts';
 import type { Lsn } from '../log/position.ts';
 import { createKeyRecorder } from './key-recorder.ts';
 import type { LogAppender } from './log-appender.ts';
@@ -55,7 +56,7 @@ export interface SnapshotRunner {
   begin(route: TableRoute): void;
   cancel(route: TableRoute): void;
   /** Reads the rows that `condition` selects (SQL over the table's columns), as a chunk of their own; resolves with their number when they are in the log. */
-  fetch(route: TableRoute, condition: string): Promise<number>;
+  fetch(route: TableRoute, condition: string, absent?: AbsentQuery): Promise<number>;
   watermark(content: string, at: { readonly lsn: Lsn; readonly committedAtMicros: bigint }): WatermarkWork;
   /** A snapshot of just now: forgets what every chunk sees. */
   seen(snapshot: VisibleSet): void;
@@ -63,6 +64,16 @@ export interface SnapshotRunner {
   /** Rejects when a worker ends for a reason that is no table's own. */
   readonly broken: Promise<never>;
   stop(): Promise<void>;
+}
+
+/** SQL that gives the keys which no row of the table has, given what is published of it. */
+export type AbsentQuery = (shape: TableShape, rowFilter: string | null) => string;
+
+interface Fetch {
+  readonly route: TableRoute;
+  readonly condition: string;
+  readonly absent: AbsentQuery | null;
+  readonly settle: (rows: number, error: unknown) => void;
 }
 
 interface RunningChunk {
@@ -77,7 +88,7 @@ const RETRY_MS_MAX = 2_000;
 export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
   const plans = new Map<TableRoute, TablePlan>();
   const planning = new Map<TableRoute, boolean>();
-  const fetches: { route: TableRoute; condition: string; settle: (rows: number, error: unknown) => void }[] = [];
+  const fetches: Fetch[] = [];
   const arrivals = new Map<string, Arrival>();
   const running = new Set<RunningChunk>();
   /** Chunks whose high mark has come and whose rows are not written yet: the append before them may fail. */
@@ -113,7 +124,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
     arrive: (at: Parameters<Arrival>[0], settle: (value: T) => void) => WatermarkWork,
   ): Promise<T> => {
     // Behind `stop` no watermark arrives any more.
-    if (stopped) throw new ReaderError('SOURCE_LOST', 'the snapshot was stopped');
+    if (stopped) throw stoppedBefore();
     token++;
     const content = `${kind}:${ports.runId}:${token}`;
     const arrived = new Promise<T>((resolve) => {
@@ -160,7 +171,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
       const giveUp = (): void => settle('again');
       unwritten.add(giveUp);
       return {
-        rows: rows.buffers.length,
+        rows: rows.buffers.length + rows.absent.buffers.length,
         write() {
           unwritten.delete(giveUp);
           const lastOrd = writeChunk(route, task, rows, at);
@@ -184,7 +195,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
       recorder: route.recorder,
     });
     route.snapshotRows += BigInt(emitted.rows);
-    task.written(emitted.rows, rows.stoppedBehind);
+    task.written(emitted.rows + emitted.removed, rows.stoppedBehind);
     return emitted.lastOrd;
   };
 
@@ -232,7 +243,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
     };
   };
 
-  const fetchTask = (plan: TablePlan, condition: string, done: (rows: number) => void): ChunkTask => ({
+  const fetchTask = (plan: TablePlan, { condition, absent }: Fetch, done: (rows: number) => void): ChunkTask => ({
     shape: plan.shape,
     relfilenode: 0,
     isCurrent: () => true,
@@ -245,6 +256,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
       rowsMax: Number.MAX_SAFE_INTEGER,
       bytesMax: Number.MAX_SAFE_INTEGER,
       only: false,
+      ...(absent === null ? {} : { absent: absent(plan.shape.shape, plan.rowFilter) }),
     },
     written: done,
   });
@@ -266,14 +278,16 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
       try {
         openRecorder(fetch.route);
         const plan = await ports.plan(session, fetch.route, false);
-        let count = 0;
+        const written: number[] = [];
         await runTask(
           session,
           fetch.route,
-          fetchTask(plan, fetch.condition, (rows) => (count += rows)),
+          fetchTask(plan, fetch, (rows) => written.push(rows)),
         );
+        // Stopped in between: nothing of it is in the log.
+        if (written.length === 0) throw stoppedBefore();
         await ports.appender.settled();
-        fetch.settle(count, null);
+        fetch.settle(written[0] ?? 0, null);
       } catch (error) {
         fetch.settle(0, error);
         await session.query('ROLLBACK').catch(() => undefined);
@@ -370,9 +384,11 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
       planning.delete(route);
       closeRecorder(route);
     },
-    async fetch(route, condition) {
+    async fetch(route, condition, absent) {
+      if (stopped) throw stoppedBefore();
       const result = new Promise<number>((resolve, reject) => {
-        fetches.push({ route, condition, settle: (rows, error) => (error === null ? resolve(rows) : reject(error)) });
+        const settle: Fetch['settle'] = (rows, error) => (error === null ? resolve(rows) : reject(error));
+        fetches.push({ route, condition, absent: absent ?? null, settle });
       });
       ensureWorkers();
       return result;
@@ -397,9 +413,14 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
       for (const arrive of arrivals.values()) arrive({ lsn: 0n as Lsn, committedAtMicros: 0n });
       arrivals.clear();
       for (const giveUp of unwritten) giveUp();
+      for (const fetch of fetches.splice(0)) fetch.settle(0, stoppedBefore());
       await Promise.allSettled(workers);
     },
   };
+}
+
+function stoppedBefore(): ReaderError {
+  return new ReaderError('SOURCE_LOST', 'the snapshot was stopped');
 }
 
 /** Every transaction that ran when the publication changed must have ended: the stream has only part of what it wrote. */

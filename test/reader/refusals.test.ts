@@ -172,6 +172,31 @@ describe('refusals', () => {
     }
   });
 
+  it('leaves no slot behind when it is stopped while the slot waits for a running transaction', async () => {
+    const pg = await server();
+    await sql(pg.url, `create table public.t (id int primary key)`);
+    const source = await openPostgresSource(() => parseConnection(pg.url));
+    const open = await source.session('open transaction');
+    await open.query('begin; insert into public.t values (1)');
+    const abort = new AbortController();
+    const starting = read(pg.url, { signal: abort.signal }).then(
+      () => 'ended',
+      () => 'refused',
+    );
+    await waitFor('the slot to wait', async () => {
+      const rows = await sql(
+        pg.url,
+        `select 1 from pg_stat_activity where query like '%pg_create_logical%' and wait_event_type = 'Lock'`,
+      );
+      return rows.length > 0;
+    });
+    abort.abort();
+    await starting;
+    await open.query('commit');
+    await open.close();
+    expect(await sql(pg.url, 'select slot_name from pg_replication_slots')).toEqual([]);
+  });
+
   it('refuses a pooler in transaction mode', async () => {
     const pg = await server();
     await sql(pg.url, `create table public.t (id int primary key)`);
