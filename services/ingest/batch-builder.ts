@@ -36,6 +36,8 @@ export interface BuildOptions {
   readonly snapshotting: boolean;
   readonly mark: Mark | null;
   readonly readBytesMax: number;
+  /** What the table has reached: a tombstone without a position stands behind it. */
+  readonly resolvedLsn: bigint;
 }
 
 export async function buildBatch(options: BuildOptions): Promise<IngestBatch> {
@@ -50,6 +52,7 @@ export async function buildBatch(options: BuildOptions): Promise<IngestBatch> {
     },
     parkedKeys: options.parkedKeys,
     awaiting: options.awaiting,
+    resolvedLsn: options.resolvedLsn,
   });
   if (!options.snapshotting) decoder.addAwaiting();
   const ranges: OffsetRange[] = [];

@@ -40,6 +40,8 @@ export interface DecodeOptions {
   /** Working copies: the batch changes them, the caller keeps them when the batch is committed. */
   readonly parkedKeys: ParkedKeys;
   readonly awaiting: Awaiting;
+  /** LSN of a tombstone that opens a batch and has no position of its own. */
+  readonly resolvedLsn: bigint;
 }
 
 export interface DecodedColumns {
@@ -293,7 +295,10 @@ export class BatchDecoder {
       return;
     }
     // A tombstone has no position: it stands directly behind what its partition showed last.
-    if (event.lsn === 0n && last >= 0) this.meta.copyPosition(last, event);
+    if (event.lsn === 0n) {
+      if (last >= 0) this.meta.copyPosition(last, event);
+      else event.lsn = this.options.resolvedLsn as typeof event.lsn;
+    }
     this.meta.push(event, EventKind.delete, this.keyId(key), -1, record.partition, record.offset);
   }
 

@@ -5,7 +5,7 @@
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import type { StructType } from '../../lakehouse/table/schema.ts';
 import type { Mark, TableShape } from '../log/event.ts';
-import type { LogReader, OutgoingRecord } from '../log/log.ts';
+import type { LogReader, OutgoingRecord, PartitionBounds } from '../log/log.ts';
 import type { LogOffset } from '../log/position.ts';
 import { dataTopic, quarantineTopic } from '../log/topics.ts';
 import type { BatchPlan } from '../stream/checkpoint.ts';
@@ -21,6 +21,9 @@ import type { Awaiting } from './awaiting.ts';
 import { rebuildAwaiting } from './awaiting-rebuild.ts';
 import { buildBatch } from './batch-builder.ts';
 import type { ContractBook } from './contract-book.ts';
+import type { RecordDecoder } from './decode-batch.ts';
+import { foreignDecoder } from './foreign-topics.ts';
+import type { ForeignTable } from './foreign-topics.ts';
 import type { IngestBatch } from './ingest-batch.ts';
 import { EMPTY_LEDGER, addLedgers } from './ledger.ts';
 import type { Ledger } from './ledger.ts';
@@ -48,6 +51,8 @@ export interface IngestTableOptions {
   readonly schemaName: string;
   readonly tableName: string;
   readonly logId: string;
+  /** Null: the table's own topic, written by our reader. */
+  readonly foreign: ForeignTable | null;
   readonly reader: LogReader;
   readonly lake: ObjectStore;
   /** Folder of all checkpoints, inside `checkpointStore`. */
@@ -110,7 +115,8 @@ interface Held {
 
 export function createIngestTable(options: IngestTableOptions): IngestTable {
   const { schemaName, tableName, name, target, timeline, shapes, contracts } = options;
-  const topic = dataTopic(name, schemaName, tableName);
+  const { foreign } = options;
+  const topic = foreign?.topic ?? dataTopic(name, schemaName, tableName);
   const queryName = `${name}.${schemaName}.${tableName}`;
   const held: Held = { parkedKeys: createParkedKeys(), awaiting: createAwaiting(options.awaitingBytesMax) };
   let working: Held = held;
@@ -136,6 +142,10 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     );
   }
 
+  function decoder(): RecordDecoder {
+    return foreign === null ? createRecordDecoder(shapes, shape()) : foreignDecoder(foreign);
+  }
+
   /** Everything that the lake knows, read anew: at the start, and after a batch that failed. */
   async function readCommitted(): Promise<QueryPosition | null> {
     const bounds = await options.reader.bounds(topic);
@@ -146,11 +156,13 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     version = snapshot?.version ?? null;
     tablePlan = null;
     const stood = await readPosition((appId) => table.txnVersion(appId), name, partitions);
-    checkContinuity({ topic, bounds, committed: stood, logId: options.logId });
+    // A foreign topic may have been cut by retention or compaction before we came.
+    if (stood !== null || foreign === null) checkContinuity({ topic, bounds, committed: stood, logId: options.logId });
     held.parkedKeys = createParkedKeys(await loadParked(await target.quarantineSnapshot()));
     held.awaiting = createAwaiting(options.awaitingBytesMax);
     committed = stood;
-    if (stood === null) return null;
+    if (stood === null)
+      return foreign === null ? null : { batchId: null, nextOffsets: earliest(bounds), markSequence: 0 };
     await rebuild(stood);
     return { batchId: stood.batchId, nextOffsets: stood.nextOffsets, markSequence: stood.markSequence };
   }
@@ -166,7 +178,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
       from: stood.holdBack,
       to: stood.nextOffsets,
       keySources: (await usePlan()).keySources,
-      decode: createRecordDecoder(shapes, shape()),
+      decode: decoder(),
       bytesMax: options.awaitingBytesMax,
       readBytesMax: options.readBytesMax,
     });
@@ -221,7 +233,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
       reader: options.reader,
       lake: options.lake,
       shapes,
-      decode: createRecordDecoder(shapes, shape()),
+      decode: decoder(),
       plan,
       tablePlan: tablePlan ?? (await usePlan()),
       evolve: (next, standing) => contracts.evolve(standing, next, lakeSchema),
@@ -229,10 +241,11 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
       snapshotting,
       mark,
       readBytesMax: options.readBytesMax,
+      resolvedLsn: committed?.lsn ?? 0n,
     });
   }
 
-  function positionAfter(_: IngestBatch, awaiting: Awaiting): StreamPosition {
+  function positionAfter(batch: IngestBatch, awaiting: Awaiting): StreamPosition {
     if (current === null) throw new RangeError('no batch is running');
     const { plan, mark } = current;
     const nextOffsets = new Map(committed?.nextOffsets ?? []);
@@ -240,7 +253,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     for (const [partition, to] of plan.to) if (to > (nextOffsets.get(partition) ?? -1n)) nextOffsets.set(partition, to);
     return {
       epoch: mark.epoch,
-      lsn: mark.lsn,
+      lsn: foreign === null ? mark.lsn : newestLsn(batch, committed?.lsn ?? 0n),
       markSequence: mark.sequence,
       progressOffset: BigInt(plan.conf['sluice.progress'] ?? '0'),
       nextOffsets,
@@ -323,7 +336,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
       main: () => target.main(),
       quarantine: () => target.quarantine(),
       tablePlan: await usePlan(),
-      decode: createRecordDecoder(shapes, shape()),
+      decode: decoder(),
       evolve: (next, standing) => {
         const newer = shapes.byVersion(next);
         return newer === null ? standing : contracts.evolve(standing, newer, lakeSchema);
@@ -356,7 +369,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     list: async (wanted) => listQuarantine(await target.quarantineSnapshot(), wanted),
     async show(id) {
       await shapes.refresh();
-      const using = { decode: createRecordDecoder(shapes, shape()), tablePlan: await usePlan() };
+      const using = { decode: decoder(), tablePlan: await usePlan() };
       return showQuarantine(await target.quarantineSnapshot(), id, using);
     },
     folder: target.folder,
@@ -388,6 +401,17 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     lastResult: () => last,
     close: () => target.close(),
   };
+}
+
+function earliest(bounds: ReadonlyMap<number, PartitionBounds>): Map<number, LogOffset> {
+  return new Map([...bounds].map(([partition, found]) => [partition, found.earliest]));
+}
+
+/** Without marks, the newest position that any event showed. */
+function newestLsn(batch: IngestBatch, floor: bigint): bigint {
+  let newest = floor;
+  for (const lsn of batch.lsns) if (lsn > newest) newest = lsn;
+  return newest;
 }
 
 /** True once a mark says that the table's snapshot is complete: nothing may wait for its base any longer. */

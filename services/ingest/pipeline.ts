@@ -3,107 +3,35 @@
  * what they share: the marks, the barriers of `consistent.json`, the memory budget, retention and the group mirror.
  */
 import { createHasher } from '../../contracts/engine/privacy.ts';
-import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import type { Mark } from '../log/event.ts';
-import type { EventLog } from '../log/log.ts';
 import type { LogOffset } from '../log/position.ts';
 import { dataTopic } from '../log/topics.ts';
-import type { QueryProgress } from '../stream/progress.ts';
-import { followMarks, progressBounds, readMarks } from '../stream/sources/mark-feed.ts';
+import { progressBounds, readMarks } from '../stream/sources/mark-feed.ts';
 import { createMarkTimeline } from '../stream/sources/mark-timeline.ts';
-import type { BatchSink } from '../stream/sink.ts';
-import type { Trigger, Clock } from '../stream/triggers.ts';
 import { createByteBudget } from './byte-budget.ts';
 import { createBarrierKeeper, writeConsistent } from './consistent.ts';
 import type { ConsistentCut } from './consistent.ts';
 import { createContractBook } from './contract-book.ts';
-import type { ContractTools } from './contract-book.ts';
-import type { ContractFiles } from './contract-files.ts';
 import { contractTools } from './contract-tools.ts';
+import { createCutMaker, fixedShapes } from './foreign-topics.ts';
+import type { ForeignTable } from './foreign-topics.ts';
 import { createIngestTable } from './ingest-table.ts';
 import type { IngestTable } from './ingest-table.ts';
-import type { SinkResult } from './merge-sink.ts';
 import { createQuarantinePublisher } from './quarantine-topic.ts';
 import { createShapeFeed } from './shape-feed.ts';
 import { createSinkQuery } from './sink-query.ts';
 import type { SinkQuery } from './sink-query.ts';
+import { feedCuts, feedMarks } from './mark-source.ts';
+import type { IngestHandle, IngestOptions, UserQuery } from './ingest-options.ts';
 import { createSteward } from './steward.ts';
 import { startTableRunner } from './table-runner.ts';
-import type { Failure, TableRunner } from './table-runner.ts';
+import type { TableRunner } from './table-runner.ts';
 import { createTableTarget } from './table-target.ts';
 import { reportStatus } from './status.ts';
-import type { IngestStatus } from './status.ts';
 
-export interface IngestOptions {
-  readonly name: string;
-  readonly log: EventLog;
-  /** The lake's root. */
-  readonly lake: ObjectStore;
-  /** Where checkpoints are kept: default the lake, under `_sluice/checkpoints`. */
-  readonly checkpoint?: { readonly store: ObjectStore; readonly folder: string };
-  /** Local folder: key indexes, all rebuildable. */
-  readonly stateFolder: string;
-  readonly contracts: ContractFiles;
-  /** The contract engine; default `contract-tools.ts`. */
-  readonly tools?: ContractTools;
-  /** Key for `piiAction: hash`, 16 bytes or more; without it a contract that asks for hashing stops its table. */
-  readonly piiKey?: Uint8Array;
-  readonly trigger: Trigger;
-  readonly maxOffsetsPerTrigger: number;
-  /** Bytes of events in hand, all tables together. */
-  readonly memoryBytes: number;
-  /** Batches that run side by side. */
-  readonly parallel?: number;
-  readonly changeDataFeed?: boolean;
-  readonly deletionVectors?: boolean;
-  /** ms; how long the log keeps events. */
-  readonly retentionMs?: number;
-  /** Tables (`schema.table`) that this worker owns; default all. */
-  readonly owns?: (schema: string, table: string) => boolean;
-  /** More sinks: each gets every batch of the tables it wants, in its own query with its own checkpoint. */
-  readonly queries?: readonly UserQuery[];
-  /** Parked events go to `<topic>.quarantine`, too. Default true. */
-  readonly quarantineTopics?: boolean;
-  readonly clock: Clock;
-  readonly newId: () => string;
-  readonly failpoint?: (name: string) => Promise<void> | void;
-  readonly onProgress?: (progress: QueryProgress, result: SinkResult) => void;
-  readonly onQueryProgress?: (progress: QueryProgress) => void;
-  readonly onFailure?: (failure: Failure) => void;
-  /** Feed failures (log unreachable): the pipeline goes on trying. */
-  readonly onFeedFailure?: (error: unknown) => void;
-}
-
-export interface UserQuery {
-  /** Unique in the pipeline; part of its checkpoint's place. */
-  readonly name: string;
-  readonly sink: BatchSink;
-  /** Default: all tables. */
-  readonly wants?: (schema: string, table: string) => boolean;
-}
-
-export interface IngestHandle {
-  status(): IngestStatus;
-  /** Every table has reached a closed mark at or beyond this LSN, and no snapshot is running. */
-  catchUp(lsn: bigint, signal?: AbortSignal): Promise<void>;
-  /** Every table has reached the newest mark that stands in the log now. */
-  drain(signal?: AbortSignal): Promise<void>;
-  /** LSN below which everything is committed in the lake: what may be confirmed with the embedded log. Null = none yet. */
-  committedLsn(): bigint | null;
-  /** The quarantine of a table (`schema.table`): listing, retry and drop go through its one owner. Null = no such table. */
-  quarantine(id: string): TableQuarantine | null;
-  pause(id: string): void;
-  resume(id: string): void;
-  /** Finishes the batches in hand, or leaves them to be run again after `withinMs` (default 8 s). */
-  stop(withinMs?: number): Promise<void>;
-  /** Resolves when everything has ended (available-now: when the log's end was reached). */
-  readonly done: Promise<void>;
-}
-
-export type TableQuarantine = Pick<IngestTable, 'list' | 'show' | 'retry' | 'drop'>;
+export type { IngestHandle, IngestOptions, TableQuarantine, UserQuery } from './ingest-options.ts';
 
 const MIB = 1024 * 1024;
-const FEED_RETRY_MS = 500;
 const WAIT_POLL_MS = 20;
 const FENCE_RETENTION_MIN_MS = 7 * 24 * 3600 * 1000;
 
@@ -114,7 +42,10 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
   const logId = await log.admin.logId();
   const runId = options.newId();
   const timeline = createMarkTimeline();
-  const shapes = createShapeFeed(log.reader, name);
+  const foreign = options.foreign ?? null;
+  const shapes = foreign === null ? createShapeFeed(log.reader, name) : fixedShapes(foreign);
+  const foreignOf = (schema: string, table: string): ForeignTable | null =>
+    foreign?.find(({ shape }) => shape.schema === schema && shape.table === table) ?? null;
   const contracts = createContractBook({
     pipeline: name,
     files: options.contracts,
@@ -131,12 +62,13 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
   const queryRunners: TableRunner<SinkQuery>[] = [];
   const topics = new Map<string, string>();
   const steward = createSteward({ name, log, clock });
+  let looked = 0;
   let cut: ConsistentCut | null = null;
   let writing: Promise<void> = Promise.resolve();
 
   function addTable(schema: string, table: string): void {
     const id = `${schema}.${table}`;
-    topics.set(dataTopic(name, schema, table), id);
+    topics.set(foreignOf(schema, table)?.topic ?? dataTopic(name, schema, table), id);
     if (runners.has(id) || !(options.owns?.(schema, table) ?? true)) return;
     const failpoint = options.failpoint ?? ((): void => undefined);
     const target = createTableTarget({
@@ -155,6 +87,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
       schemaName: schema,
       tableName: table,
       logId,
+      foreign: foreignOf(schema, table),
       reader: log.reader,
       lake,
       checkpointStore: options.checkpoint?.store ?? lake,
@@ -196,6 +129,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
       schemaName: schema,
       tableName: table,
       logId,
+      foreign: foreignOf(schema, table),
       reader: log.reader,
       lake,
       checkpointStore: options.checkpoint?.store ?? lake,
@@ -293,8 +227,9 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
     if (runners.size === 0 || queryRunners.length > 0) return null;
     try {
       const offsets = await Promise.all([...runners.values()].map(({ table }) => table.progressOffset()));
+      if (offsets.includes(null)) return null;
       return offsets.reduce(
-        (least, offset) => (least === null || offset === null || offset < least ? offset : least),
+        (least, at) => (least === null || at === null || at < least ? at : least),
         offsets[0] ?? null,
       );
     } catch {
@@ -303,29 +238,23 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
     }
   }
 
-  /** Marks from where the furthest-behind table stopped; from the beginning where a table has none. */
-  async function feed(): Promise<void> {
-    let next: LogOffset | null = null;
-    while (!signal.aborted) {
-      try {
-        const bounds = await progressBounds(log.reader, name);
-        if (bounds === null) {
-          await clock.sleep(FEED_RETRY_MS, signal);
-          continue;
-        }
-        next ??= ((await firstMark()) ?? bounds.earliest) as LogOffset;
-        if (next < bounds.earliest) next = bounds.earliest;
-        const seen = async (mark: Mark, offset: bigint): Promise<void> => {
-          await onMark(mark, offset);
-          next = (offset + 1n) as LogOffset;
-        };
-        await followMarks({ reader: log.reader, name, from: next, signal, onMark: seen, onBatch: onMarks });
-      } catch (error) {
-        if (signal.aborted) return;
-        options.onFeedFailure?.(error);
-        await clock.sleep(FEED_RETRY_MS, signal);
-      }
-    }
+  const onFailure = (error: unknown): void => options.onFeedFailure?.(error);
+  const source = { reader: log.reader, name, clock, signal, onMark, onMarks, onFailure };
+  const feed = (): Promise<void> => feedMarks(source, firstMark);
+  function feedForeign(tables: readonly ForeignTable[]): Promise<void> {
+    const makeCuts = createCutMaker({
+      reader: log.reader,
+      logId,
+      topics: tables.map(({ topic }) => topic),
+      stepOffsets: options.maxOffsetsPerTrigger,
+      now: () => clock.now(),
+    });
+    const above = (): number => Math.max(0, ...[...runners.values()].map(({ table }) => table.position().markSequence));
+    return feedCuts(
+      source,
+      () => makeCuts(above()),
+      () => looked++,
+    );
   }
 
   async function reach(reached: () => boolean, other?: AbortSignal): Promise<void> {
@@ -339,6 +268,12 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
     );
 
   async function drain(other?: AbortSignal): Promise<void> {
+    if (foreign !== null) {
+      const from = looked;
+      // A whole look that began after this call, then every table at its newest cut.
+      await reach(() => looked > from + 1 && allAt(timeline.newest()?.mark.sequence ?? 0), other);
+      return;
+    }
     const bounds = await progressBounds(log.reader, name);
     if (bounds === null || bounds.end === 0n) return;
     let last = -1;
@@ -371,7 +306,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
 
   await shapes.refresh();
   for (const { schema, table } of shapes.tables()) addTable(schema, table);
-  const feeding = feed();
+  const feeding = foreign === null ? feed() : feedForeign(foreign);
   const done =
     options.trigger.kind === 'available-now'
       ? drain().then(() => stop())

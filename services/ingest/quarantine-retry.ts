@@ -146,6 +146,7 @@ function decodeRows(options: RetryOptions, rows: readonly QuarantineRow[]): Inge
     evolve: options.evolve,
     parkedKeys,
     awaiting: createAwaiting(0),
+    resolvedLsn: 0n,
   });
   decoder.addRecords(
     rows.map((row) => ({

@@ -17,6 +17,8 @@ import { StreamError } from '../stream/stream-error.ts';
 import { createAwaiting } from './awaiting.ts';
 import { buildBatch } from './batch-builder.ts';
 import type { ContractBook } from './contract-book.ts';
+import { foreignDecoder } from './foreign-topics.ts';
+import type { ForeignTable } from './foreign-topics.ts';
 import type { IngestBatch } from './ingest-batch.ts';
 import { noParkedKeys } from './parked-keys.ts';
 import { markConf, markFromConf } from './plan-conf.ts';
@@ -33,6 +35,7 @@ export interface SinkQueryOptions {
   readonly schemaName: string;
   readonly tableName: string;
   readonly logId: string;
+  readonly foreign: ForeignTable | null;
   readonly reader: LogReader;
   readonly lake: ObjectStore;
   readonly checkpointStore: ObjectStore;
@@ -56,7 +59,8 @@ export interface SinkQuery extends Steppable {
 
 export function createSinkQuery(options: SinkQueryOptions): SinkQuery {
   const { schemaName, tableName, shapes, timeline, contracts } = options;
-  const topic = dataTopic(options.pipeline, schemaName, tableName);
+  const { foreign } = options;
+  const topic = foreign?.topic ?? dataTopic(options.pipeline, schemaName, tableName);
   const name = `${options.pipeline}.${options.queryName}.${schemaName}.${tableName}`;
   const checkpoint = openCheckpoint(
     options.checkpointStore,
@@ -115,7 +119,7 @@ export function createSinkQuery(options: SinkQueryOptions): SinkQuery {
         reader: options.reader,
         lake: options.lake,
         shapes,
-        decode: createRecordDecoder(shapes, shape()),
+        decode: foreign === null ? createRecordDecoder(shapes, shape()) : foreignDecoder(foreign),
         plan,
         tablePlan: used,
         evolve: (next, standing) => contracts.evolve(standing, next, null),
@@ -124,6 +128,7 @@ export function createSinkQuery(options: SinkQueryOptions): SinkQuery {
         snapshotting: true,
         mark: markFromConf(plan.conf, topic),
         readBytesMax: options.readBytesMax,
+        resolvedLsn: 0n,
       });
     },
     sink: options.sink,

@@ -79,7 +79,6 @@ function tableStatus(runner: TableRunner, timeline: MarkTimeline): TableStatus {
   const stopped = runner.stopped();
   const last = table.lastResult();
   const state = runner.state();
-  const committed = here ?? null;
   return {
     table: runner.id,
     state: state === 'STREAMING' && snapshotting ? 'SNAPSHOTTING' : state,
@@ -88,7 +87,8 @@ function tableStatus(runner: TableRunner, timeline: MarkTimeline): TableStatus {
     retrying: runner.retrying(),
     version: table.version(),
     batchId: position.batchId,
-    lsn: lsnText(committed?.mark.lsn ?? table.committed()?.lsn),
+    // Cuts of foreign topics have no LSN of their own.
+    lsn: lsnText(here !== null && here.mark.lsn > 0n ? here.mark.lsn : table.committed()?.lsn),
     markSequence: position.markSequence,
     lagRecords,
     lagBytes: behind ? newest.mark.bytes - here.mark.bytes : 0n,

@@ -217,6 +217,7 @@ describe('quarantine', () => {
     expect(await cells()).toEqual({ 1: [1, 'one'] });
     const codes = [...(await parts.rows('public/t__quarantine')).values()].map((row) => String(row['codes'])).sort();
     expect(codes).toEqual(['DECODE', 'DECODE', 'KEY_NULL']);
+    expect((await parts.log.reader.bounds(`${topic}.quarantine`)).get(0)?.end).toBe(3n);
     expect(ingest.status().tables[0]?.ledger).toMatchObject({ read: 5, applied: 1, quarantined: 3, noop: 1 });
   });
 });
@@ -249,6 +250,21 @@ test('only (LSN, ordinal) orders: as numbers, whatever the text says', async () 
   await at(0x2000_0000n, 5);
   await ingest.drain();
   expect(await cells()).toEqual({ 1: [4, 'x'] });
+});
+
+test('a restored source starts with lower LSNs in a new epoch, and its events count', async () => {
+  const { reader } = parts;
+  await reader.commit([put(1, 1, 'old'), put(2, 2, 'old')], { lsn: lsn(0x9000n) });
+  const ingest = await parts.start();
+  await ingest.drain();
+  await reader.commit([put(1, 10, 'restored', 'u')], { epoch: 2, lsn: lsn(0x100n) });
+  await ingest.drain();
+  await ingest.stop();
+  await reader.commit([put(2, 20, 'restored', 'u')], { epoch: 2, lsn: lsn(0x110n) });
+  const again = await parts.start();
+  await again.drain();
+  expect(await cells()).toEqual({ 1: [10, 'restored'], 2: [20, 'restored'] });
+  expect(again.status().tables[0]).toMatchObject({ batchId: 2n, ledger: { read: 1, applied: 1 } });
 });
 
 test('offsets advance when nothing applies, and idle time makes no version', async () => {
