@@ -10,11 +10,11 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, rm, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { emptyLookup, type Lookup } from './entry.ts';
+import { ENTRY_WORDS, emptyLookup, type Lookup } from './entry.ts';
 import { IndexError } from './index-error.ts';
 import { loadManifest, newestTruncate, saveManifest, type Manifest, type TruncatePosition } from './manifest.ts';
 import { createRun, openRun, type FileRun } from './run-file.ts';
-import { createMemoryTable, type MemoryTable } from './memory-table.ts';
+import { createMemoryTable, sortedTable, type MemoryTable } from './memory-table.ts';
 import { memorySource, mergeRuns, type MergeRules, type MergeSource } from './run-merge.ts';
 
 /** Entries kept in memory before they go to disk: 10 MB. */
@@ -276,7 +276,9 @@ function indexOver(
     async apply(change) {
       throwFailure();
       register(change);
-      memory[0]?.add(change.entries);
+      if (change.entries.length >= (memoryEntriesMax * ENTRY_WORDS) / 2)
+        memory = [createMemoryTable(), sortedTable(change.entries), ...memory];
+      else memory[0]?.add(change.entries);
       const count = memoryCount();
       if (count > memoryEntriesMax) void startMaintenance(false);
       if (count > Math.max(MEMORY_ENTRIES_MAX, memoryEntriesMax * 4)) {

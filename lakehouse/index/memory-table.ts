@@ -2,7 +2,7 @@
  * The newest entries, in memory: an open-addressing hash table over them. A key written again replaces its entry in place,
  * so that a busy key costs one entry; entries are sorted once, when the table goes to disk.
  */
-import { ENTRY_WORDS, addAnswer, sortEntries, type Lookup } from './entry.ts';
+import { ENTRY_WORDS, addAnswer, searchEntries, sortEntries, type Lookup } from './entry.ts';
 import { HASH_WORDS } from './key-hash.ts';
 
 const NONE = 0xffff_ffff;
@@ -100,6 +100,30 @@ export function createMemoryTable(): MemoryTable {
         }
       return sortEntries(reachable.subarray(0, at));
     },
+  };
+}
+
+/** A change too large to be worth hashing, as it comes: sorted. Nothing is added to it. */
+export function sortedTable(entries: Uint32Array): MemoryTable {
+  const total = entries.length / ENTRY_WORDS;
+  return {
+    count: () => total,
+    add: () => {
+      throw new RangeError('a sorted table takes no more entries');
+    },
+    find(hashes, pending, pendingCount, into) {
+      let left = 0;
+      let from = 0;
+      for (let i = 0; i < pendingCount; i++) {
+        const key = pending[i] ?? 0;
+        const place = searchEntries(entries, total, hashes, key, into, from);
+        if (place < 0) pending[left++] = key;
+        // Keys come in hash order, too.
+        from = place < 0 ? -place - 1 : place;
+      }
+      return left;
+    },
+    sorted: () => entries,
   };
 }
 
