@@ -1,0 +1,81 @@
+/** What `--against` names: a branch, tag or commit of git, a folder of contracts, or one contract file. */
+import { basename, join, relative, resolve, sep } from 'node:path';
+import { parseContract } from '../engine/parse.ts';
+import type { Contract } from '../engine/model.ts';
+import { isContractName, shownPath } from './contract-set.ts';
+import type { Scope } from './contract-set.ts';
+import { CommandError, EXIT } from './exit-code.ts';
+import { gitBase, isRepository, refMissing, resolveCommit } from './git-base.ts';
+import type { Ports } from './ports.ts';
+
+export interface BaseFile {
+  /** Where it would stand now, as shown. */
+  readonly file: string;
+  readonly text: string;
+}
+
+export interface BaseSet {
+  /** `3f2c9d1`, or the folder or file. */
+  readonly label: string;
+  readonly files: readonly BaseFile[];
+  /** What tags released, newest first. */
+  readonly released: readonly (BaseFile & { readonly label: string })[];
+  /** One file was named: it is the base of the only contract checked, whatever the two are called. */
+  readonly named: boolean;
+}
+
+/** @throws CommandError GIT_REF_MISSING, GIT_HISTORY_MISSING, GIT_FAILED, PATH_MISSING */
+export async function openBase(
+  ports: Ports,
+  against: string,
+  scopes: readonly Scope[],
+  withReleases: boolean,
+): Promise<BaseSet> {
+  const path = resolve(ports.cwd, against);
+  const kind = ports.files.kind(path);
+  const folder = scopes[0]?.folder ?? ports.cwd;
+  // A path that says it is one goes before a ref of the same name; else the ref goes first.
+  if (kind !== null && (/^[./~]/.test(against) || isContractName(against))) return pathBase(ports, path, kind, scopes);
+  const commit = against.startsWith('-') ? null : await resolveCommit(ports, against, folder);
+  if (commit !== null) return gitBase(ports, commit, scopes, withReleases);
+  if (kind !== null) return pathBase(ports, path, kind, scopes);
+  if (await isRepository(ports, folder)) throw await refMissing(ports, against, folder);
+  throw new CommandError(
+    'PATH_MISSING',
+    EXIT.environment,
+    `${against} is neither a folder nor a file, and ${shownPath(ports, folder)} is in no git repository`,
+    'name a folder or a file, or run inside the repository',
+  );
+}
+
+/** A file is the base of the only contract that is checked; files of a folder are matched by id, then by name. */
+function pathBase(ports: Ports, path: string, kind: 'file' | 'folder', scopes: readonly Scope[]): BaseSet {
+  const label = shownPath(ports, path);
+  if (kind === 'file')
+    return { label, files: [{ file: label, text: ports.files.read(path) }], released: [], named: true };
+  const target = scopes.find((scope) => scope.kind === 'folder');
+  const wanted = new Set(scopes.flatMap((scope) => (scope.kind === 'file' ? [basename(scope.path)] : [])));
+  const files = ports.files
+    .list(path)
+    .filter((name) => isContractName(name) && (target !== undefined || wanted.has(basename(name))))
+    .map((name) => {
+      const file = target === undefined ? scopeFile(scopes, name) : join(target.path, name);
+      return { file: shownPath(ports, file), text: ports.files.read(join(path, name)) };
+    });
+  return { label, files, released: [], named: false };
+}
+
+function scopeFile(scopes: readonly Scope[], name: string): string {
+  const scope = scopes.find(({ path }) => basename(path) === basename(name));
+  return scope?.path ?? relative('.', name).split(sep).join('/');
+}
+
+export interface BaseContract {
+  readonly file: string;
+  /** Null: what stood there was no valid contract, so that nothing can be compared with it. */
+  readonly contract: Contract | null;
+}
+
+export function parseBase(set: BaseSet): BaseContract[] {
+  return set.files.map(({ file, text }) => ({ file, contract: parseContract(text, file).contract }));
+}

@@ -1,0 +1,56 @@
+/** The `contracts` command's arguments. Every action ends as an exit code; every error as one line and what to do. */
+import { Command, CommanderError } from 'commander';
+import { ContractError } from '../engine/parse.ts';
+import { formatFinding } from '../engine/finding.ts';
+import type { Register, Registry } from './arguments.ts';
+import { registerCheck } from './check-arguments.ts';
+import { CommandError, EXIT } from './exit-code.ts';
+import type { ExitCode } from './exit-code.ts';
+import type { Ports } from './ports.ts';
+
+const COMMANDS: readonly Register[] = [registerCheck];
+
+/** Runs `contracts ARGS`. */
+export async function runContracts(args: readonly string[], ports: Ports): Promise<ExitCode> {
+  let exit: ExitCode = EXIT.clean;
+  const program = new Command('contracts')
+    .description('Data contracts: check, compare, infer, test, export and document them.')
+    .version('0.1.0')
+    .exitOverride()
+    .showSuggestionAfterError()
+    .configureOutput({ writeOut: ports.out, writeErr: ports.err });
+  const registry: Registry = {
+    program,
+    ports,
+    action:
+      (work) =>
+      async (...given) => {
+        try {
+          exit = await work(...given);
+        } catch (error) {
+          exit = tell(ports, error);
+        }
+      },
+  };
+  for (const register of COMMANDS) register(registry);
+  try {
+    await program.parseAsync([...args], { from: 'user' });
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    return error.exitCode === 0 ? EXIT.clean : EXIT.usage;
+  }
+  return exit;
+}
+
+function tell(ports: Ports, error: unknown): ExitCode {
+  if (error instanceof CommandError) {
+    ports.err(`contracts: ${error.message}\n`);
+    if (error.remedy !== '') ports.err(`  ${error.remedy}\n`);
+    return error.exit;
+  }
+  if (error instanceof ContractError) {
+    for (const finding of error.findings) ports.err(`${formatFinding(finding)}\n`);
+    return EXIT.usage;
+  }
+  throw error;
+}

@@ -1,0 +1,143 @@
+/**
+ * The base of a comparison out of git, read with `git show`, never cloned: merge-base of HEAD and the ref (branch, tag, sha;
+ * annotated tags dereferenced), and the versions that tags released before it. What a shallow clone lacks is an error with
+ * the command that fetches it.
+ */
+import { posix } from 'node:path';
+import type { BaseFile, BaseSet } from './base.ts';
+import { isContractName, shownPath } from './contract-set.ts';
+import type { Scope } from './contract-set.ts';
+import { CommandError, EXIT } from './exit-code.ts';
+import type { Ports } from './ports.ts';
+
+const RELEASES_MAX = 200;
+
+/** Commit of a ref, or null when git does not know it or the folder is in no repository. */
+export async function resolveCommit(ports: Ports, ref: string, folder: string): Promise<string | null> {
+  const found = await ports.git(['rev-parse', '--verify', '--quiet', '--end-of-options', `${ref}^{commit}`], folder);
+  return found.code === 0 ? found.stdout.trim() : null;
+}
+
+export async function isRepository(ports: Ports, folder: string): Promise<boolean> {
+  return (await ports.git(['rev-parse', '--is-inside-work-tree'], folder)).code === 0;
+}
+
+export async function refMissing(ports: Ports, ref: string, folder: string): Promise<CommandError> {
+  const remotes = (await ports.git(['remote'], folder)).stdout.split('\n').filter((name) => name !== '');
+  const remote = [...remotes, 'origin'].find((name) => ref.startsWith(`${name}/`));
+  const other = remotes.includes('origin') ? 'origin' : (remotes[0] ?? 'origin');
+  const depth = (await isShallow(ports, folder)) ? '--unshallow ' : '';
+  const command =
+    remote !== undefined
+      ? `git fetch ${depth}${remote} +refs/heads/${ref.slice(remote.length + 1)}:refs/remotes/${ref}`
+      : /^[0-9a-f]{7,64}$/.test(ref)
+        ? `git fetch ${depth}${other} ${ref}`
+        : /^v?\d|^refs\/tags\//.test(ref)
+          ? `git fetch ${depth}${other} +refs/tags/${ref.replace(/^refs\/tags\//, '')}:refs/tags/${ref.replace(/^refs\/tags\//, '')}`
+          : `git fetch ${depth}${other} +refs/heads/${ref}:refs/remotes/${other}/${ref}`;
+  return new CommandError('GIT_REF_MISSING', EXIT.environment, `git has no ${ref} here`, `run: ${command}`);
+}
+
+const isShallow = async (ports: Ports, folder: string): Promise<boolean> =>
+  (await ports.git(['rev-parse', '--is-shallow-repository'], folder)).stdout.trim() === 'true';
+
+/** The base at the merge-base of HEAD and `commit`. `withReleases`: also what tags before it hold. */
+export async function gitBase(
+  ports: Ports,
+  commit: string,
+  scopes: readonly Scope[],
+  withReleases: boolean,
+): Promise<BaseSet> {
+  const [first] = scopes;
+  if (first === undefined) return { label: '', files: [], released: [], named: false };
+  const base = await mergeBase(ports, commit, first.folder);
+  const label = base.slice(0, 7);
+  const files = (await listFiles(ports, base, scopes)).map(async ({ shown, full, folder }): Promise<BaseFile> => {
+    return { file: shown, text: await show(ports, `${base}:${full}`, folder) };
+  });
+  return {
+    label,
+    files: await Promise.all(files),
+    named: false,
+    released: withReleases ? await releases(ports, base, scopes) : [],
+  };
+}
+
+async function mergeBase(ports: Ports, commit: string, folder: string): Promise<string> {
+  const found = await ports.git(['merge-base', 'HEAD', commit], folder);
+  if (found.code === 0) return found.stdout.trim();
+  if (await isShallow(ports, folder))
+    throw new CommandError(
+      'GIT_HISTORY_MISSING',
+      EXIT.environment,
+      `this shallow clone does not reach back to where HEAD and ${commit.slice(0, 7)} parted`,
+      'run: git fetch --unshallow origin',
+    );
+  // No commit yet, or unrelated histories: the ref itself is all there is to compare with.
+  return commit;
+}
+
+interface Listed {
+  readonly shown: string;
+  /** From the repository's root. */
+  readonly full: string;
+  readonly blob: string;
+  readonly folder: string;
+}
+
+async function listFiles(ports: Ports, commit: string, scopes: readonly Scope[]): Promise<Listed[]> {
+  const found = new Map<string, Listed>();
+  for (const scope of scopes) {
+    const prefix = (await must(ports, ['rev-parse', '--show-prefix'], scope.folder)).replace(/\n$/, '');
+    const file = scope.kind === 'file' ? `${prefix}${posix.basename(scope.path)}` : null;
+    const path = file ?? (prefix === '' ? null : prefix);
+    const args = ['ls-tree', '-r', '-z', '--full-tree', commit, ...(path === null ? [] : ['--', path])];
+    for (const entry of (await must(ports, args, scope.folder)).split('\0')) {
+      const [meta = '', full] = entry.split('\t', 2);
+      const [mode, , blob] = meta.split(' ');
+      // Links and submodules are no contracts.
+      if (full === undefined || blob === undefined || mode?.startsWith('100') !== true) continue;
+      if (file === null && !isContractName(full)) continue;
+      const root = shownPath(ports, scope.folder);
+      const shown = posix.join(root === '.' ? '' : root, full.slice(prefix.length));
+      found.set(shown, { shown, full, blob, folder: scope.folder });
+    }
+  }
+  return [...found.values()];
+}
+
+/** Newest tags first; a text that stands in several is read once. */
+async function releases(ports: Ports, base: string, scopes: readonly Scope[]): Promise<BaseSet['released']> {
+  const folder = scopes[0]?.folder ?? ports.cwd;
+  const listed = await must(
+    ports,
+    ['for-each-ref', 'refs/tags', `--merged=${base}`, '--sort=-creatordate', '--format=%(refname:short)'],
+    folder,
+  );
+  const tags = listed.split('\n').filter((tag) => tag !== '');
+  const seen = new Set<string>();
+  const released: { label: string; file: string; text: string }[] = [];
+  for (const tag of tags.slice(0, RELEASES_MAX)) {
+    for (const entry of await listFiles(ports, `refs/tags/${tag}^{commit}`, scopes)) {
+      if (seen.has(`${entry.shown}\0${entry.blob}`)) continue;
+      seen.add(`${entry.shown}\0${entry.blob}`);
+      released.push({ label: tag, file: entry.shown, text: await show(ports, entry.blob, entry.folder) });
+    }
+  }
+  return released;
+}
+
+const show = (ports: Ports, object: string, folder: string): Promise<string> =>
+  must(ports, ['show', '--end-of-options', object], folder);
+
+async function must(ports: Ports, args: readonly string[], folder: string): Promise<string> {
+  const { code, stdout, stderr } = await ports.git(args, folder);
+  if (code === 0) return stdout;
+  const reason = stderr.trim().split('\n', 1)[0] ?? '';
+  throw new CommandError(
+    'GIT_FAILED',
+    EXIT.environment,
+    `git ${args[0] ?? ''} failed${reason === '' ? '' : `: ${reason}`}`,
+    'run the command inside the repository, with git on the path',
+  );
+}

@@ -1,0 +1,89 @@
+/**
+ * JUnit XML: a suite a contract, a case a rule or finding. Errors are failures, warnings passed cases with their text in
+ * `<system-out>` (failures under `--strict`), and what could not run is an error.
+ */
+import type { Finding } from '../../engine/finding.ts';
+import type { Outcome, Report, Suite } from './report.ts';
+
+interface TestCase {
+  readonly name: string;
+  readonly kind: 'passed' | 'failure' | 'error';
+  readonly type: string;
+  readonly message: string;
+  readonly file: string;
+  readonly line: number;
+}
+
+export function junitReport(report: Report): string {
+  const suites = report.suites.map((suite) => ({ name: suite.name, cases: casesOf(suite, report) }));
+  if (report.problems.length > 0)
+    suites.push({
+      name: `contracts ${report.command}`,
+      cases: report.problems.map(({ code, message, remedy }) => ({
+        name: code,
+        kind: 'error',
+        type: code,
+        message: remedy === '' ? message : `${message}; ${remedy}`,
+        file: '',
+        line: 0,
+      })),
+    });
+  const all = suites.flatMap(({ cases }) => cases);
+  const body = suites.map(
+    ({ name, cases }) =>
+      `  <testsuite name="${escape(name)}" ${totals(cases)}>\n${cases.map((item) => caseXml(name, item)).join('')}  </testsuite>\n`,
+  );
+  return `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="contracts ${report.command}" ${totals(all)} time="${(report.elapsedMs / 1000).toFixed(3)}">\n${body.join('')}</testsuites>\n`;
+}
+
+function totals(cases: readonly TestCase[]): string {
+  const count = (kind: TestCase['kind']): number => cases.filter((item) => item.kind === kind).length;
+  return `tests="${cases.length}" failures="${count('failure')}" errors="${count('error')}" skipped="0"`;
+}
+
+function casesOf(suite: Suite, report: Report): TestCase[] {
+  const cases =
+    report.command === 'test'
+      ? suite.outcomes.map((outcome) => ruleCase(suite, outcome, report.strict))
+      : suite.findings.map((finding) => findingCase(finding, report.strict));
+  return cases.length > 0
+    ? cases
+    : [{ name: 'contract', kind: 'passed', type: '', message: '', file: suite.file, line: 1 }];
+}
+
+function findingCase(finding: Finding, strict: boolean): TestCase {
+  const { code, subject, level, message, hint, file, line } = finding;
+  const failed = level === 'error' || (strict && level === 'warning');
+  const text = hint === null || hint === '' ? message : `${message} (${hint})`;
+  const name = subject === '' ? code : `${code} ${subject}`;
+  return { name, kind: failed ? 'failure' : 'passed', type: code, message: text, file, line };
+}
+
+function ruleCase(suite: Suite, outcome: Outcome, strict: boolean): TestCase {
+  const { ruleId, status, severity, detail, line } = outcome;
+  const failed = status === 'failed' && (severity === 'error' || (strict && severity === 'warning'));
+  const kind = status === 'not-run' ? 'error' : failed ? 'failure' : 'passed';
+  const type = status === 'not-run' ? 'NOT_RUN' : 'RULE_FAILED';
+  return { name: ruleId, kind, type, message: detail, file: suite.file, line };
+}
+
+function caseXml(suite: string, item: TestCase): string {
+  const open = `    <testcase classname="${escape(suite)}" name="${escape(item.name)}"${item.file === '' ? '' : ` file="${escape(item.file)}" line="${item.line}"`}`;
+  if (item.kind !== 'passed')
+    return `${open}>\n      <${item.kind} type="${escape(item.type)}" message="${escape(item.message)}"/>\n    </testcase>\n`;
+  if (item.message === '') return `${open}/>\n`;
+  return `${open}>\n      <system-out>${escape(`${item.type === '' ? '' : `${item.type}: `}${item.message}`)}</system-out>\n    </testcase>\n`;
+}
+
+function escape(text: string): string {
+  return (
+    text
+      .replaceAll('&', '&amp;')
+      .replaceAll('<', '&lt;')
+      .replaceAll('>', '&gt;')
+      .replaceAll('"', '&quot;')
+      // XML 1.0 has no place for control characters, escaped or not.
+      // oxlint-disable-next-line no-control-regex
+      .replaceAll(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '\ufffd')
+  );
+}

@@ -1,0 +1,26 @@
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { FilePort } from '../../../contracts/cli/ports.ts';
+
+export const diskFiles: FilePort = {
+  kind(path) {
+    const found = statSync(path, { throwIfNoEntry: false });
+    return found === undefined ? null : found.isDirectory() ? 'folder' : 'file';
+  },
+  read: (path) => readFileSync(path, 'utf8'),
+  list: (folder) => below(folder, '').toSorted(),
+  write(path, text) {
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, text);
+  },
+};
+
+/** Hidden folders and node_modules hold no contracts. Links are not followed. */
+function below(folder: string, prefix: string): string[] {
+  return readdirSync(join(folder, prefix), { withFileTypes: true }).flatMap((entry) => {
+    const path = prefix === '' ? entry.name : `${prefix}/${entry.name}`;
+    if (entry.isFile()) return [path];
+    const skipped = !entry.isDirectory() || entry.name.startsWith('.') || entry.name === 'node_modules';
+    return skipped ? [] : below(folder, path);
+  });
+}

@@ -1,0 +1,60 @@
+/** The live database as the `contracts` command sees it: tables with key, types, enum labels, constraints. */
+import type { CatalogSession } from '../../../contracts/cli/ports.ts';
+import type { CatalogTable } from '../../../contracts/engine/catalog.ts';
+import { listAttributes, listTables } from '../../reader/catalog.ts';
+import type { SourceTable } from '../../reader/catalog.ts';
+import { describeColumns } from '../../reader/shapes.ts';
+import type { PostgresSource, SourceSession } from '../../reader/source.ts';
+import { catalogDetails } from './catalog-details.ts';
+import { sourceProbe } from './source-probe.ts';
+
+const IDENTITIES = { d: 'default', n: 'nothing', f: 'full', i: 'index' } as const;
+
+export async function openCatalog(source: PostgresSource, nowMicros: () => bigint): Promise<CatalogSession> {
+  const session = await source.session('contracts');
+  return {
+    async tables() {
+      const tables: CatalogTable[] = [];
+      for (const table of await listTables(session)) tables.push(await catalogTable(session, table));
+      return tables;
+    },
+    probe: (table) => sourceProbe(session, table, nowMicros()),
+    close: () => session.close(),
+  };
+}
+
+async function catalogTable(session: SourceSession, found: SourceTable): Promise<CatalogTable> {
+  const { schema, table, oid } = found;
+  const generatedSent = session.serverVersion >= 180_000;
+  const attributes = (await listAttributes(session, oid)).filter(
+    ({ generated }) => generated === '' || (generated === 's' && generatedSent),
+  );
+  const shapes = await describeColumns(session, { schema, table, oid, columns: attributes, key: keyOf(found) });
+  const details = await catalogDetails(session, oid);
+  return {
+    schema,
+    table,
+    comment: details.comment,
+    uniques: details.uniques,
+    checks: details.checks,
+    foreignKeys: details.foreignKeys,
+    replicaIdentity: IDENTITIES[found.replicaIdentity],
+    columns: shapes.map(({ name, pgType, baseType, kind, enumLabels, notNull, keyPosition }) => ({
+      name,
+      pgType,
+      baseType,
+      kind,
+      enumLabels,
+      notNull,
+      keyPosition,
+      ...details.columns.get(name),
+    })),
+  };
+}
+
+/** As the reader has it, but a table that it would refuse is shown as well, without a key. */
+function keyOf(table: SourceTable): readonly string[] {
+  if (table.replicaIdentity === 'i' && table.identityIndex.length > 0) return table.identityIndex;
+  if (table.primaryKey.length > 0) return table.primaryKey;
+  return table.replicaIdentity === 'f' ? table.uniqueIndex : [];
+}
