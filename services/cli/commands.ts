@@ -4,6 +4,7 @@ import { tableCommands } from './commands/table.ts';
 import { benchCommand } from './commands/bench.ts';
 import { demoCommand } from './commands/demo.ts';
 import { doctorCommand } from './commands/doctor.ts';
+import { explainCommand } from './commands/explain.ts';
 import { initCommand } from './commands/init.ts';
 import { teardownCommand } from './commands/teardown.ts';
 import { readerCommand, runCommand, streamCommand } from './commands/run.ts';
@@ -19,6 +20,7 @@ export const COMMANDS: readonly CommandModule[] = [
   streamCommand,
   statusCommand,
   doctorCommand,
+  explainCommand,
   verifyCommand,
   teardownCommand,
   tableCommands,

@@ -57,7 +57,8 @@ const context: CliContext = {
         process.exitCode = await action(...args);
       } catch (error) {
         const failure = explainFailure(error);
-        process.stderr.write(`sluice: ${withoutCredentials(failure.message)}\n`);
+        const code = failure.code === null ? '' : `${failure.code} `;
+        process.stderr.write(`sluice: ${code}${withoutCredentials(failure.message)}\n`);
         if (failure.remedy !== '') process.stderr.write(`  ${failure.remedy}\n`);
         if (!(error instanceof SluiceError) && process.env['SLUICE_DEBUG'] !== undefined) {
           process.stderr.write(`${withoutCredentials(error instanceof Error ? (error.stack ?? '') : '')}\n`);

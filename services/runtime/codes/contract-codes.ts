@@ -1,0 +1,118 @@
+/** Codes of contracts and the `contracts` command. A number is never given to another meaning, and none is taken away. */
+import { ExitCode } from '../errors.ts';
+import type { CodeEntry } from './code-entry.ts';
+
+export const CONTRACT_CODES = {
+  CONTRACT_INVALID: {
+    code: 'SLU-7001',
+    title: 'a contract is not valid',
+    exit: ExitCode.usage,
+    retry: false,
+    remedy: 'correct the line that the message names',
+  },
+  USAGE: {
+    code: 'SLU-7002',
+    title: 'an option of `contracts` cannot be used',
+    exit: ExitCode.usage,
+    retry: false,
+    remedy: 'see `contracts --help`',
+  },
+  PATH_MISSING: {
+    code: 'SLU-7003',
+    title: 'a path does not exist',
+    exit: ExitCode.usage,
+    retry: false,
+    remedy: 'name an existing file or folder',
+  },
+  NO_CONTRACTS: {
+    code: 'SLU-7004',
+    title: 'there is no contract',
+    exit: ExitCode.usage,
+    retry: false,
+    remedy: 'name a folder that holds *.odcs.yaml files, or correct --table',
+  },
+  SETTINGS_INVALID: {
+    code: 'SLU-7005',
+    title: 'the settings file of `contracts` cannot be used',
+    exit: ExitCode.usage,
+    retry: false,
+    remedy: 'correct the line that the message names',
+  },
+  GIT_REF_MISSING: {
+    code: 'SLU-7006',
+    title: 'git does not have the base',
+    exit: ExitCode.environment,
+    retry: false,
+    remedy: 'run the fetch command that the message holds',
+  },
+  GIT_HISTORY_MISSING: {
+    code: 'SLU-7007',
+    title: 'the clone is too shallow for a merge base',
+    exit: ExitCode.environment,
+    retry: false,
+    remedy: 'run: git fetch --unshallow',
+  },
+  GIT_FAILED: {
+    code: 'SLU-7008',
+    title: 'git failed',
+    exit: ExitCode.environment,
+    retry: false,
+    remedy: "read git's own words in the message",
+  },
+  SOURCE_UNREADABLE: {
+    code: 'SLU-7009',
+    title: 'the live database cannot be read',
+    exit: ExitCode.environment,
+    retry: true,
+    remedy: 'check the URL given with --source',
+  },
+  LAKE_UNREADABLE: {
+    code: 'SLU-7010',
+    title: 'the lake cannot be read',
+    exit: ExitCode.environment,
+    retry: true,
+    remedy: 'check the URI given with --lake',
+  },
+  LOG_UNREADABLE: {
+    code: 'SLU-7011',
+    title: 'the log cannot be read',
+    exit: ExitCode.environment,
+    retry: true,
+    remedy: 'check the log that --data names',
+  },
+  LOSSY: {
+    code: 'SLU-7012',
+    title: 'the export would lose something',
+    exit: ExitCode.findings,
+    retry: false,
+    remedy: 'allow the loss by the option that the message names, or choose another format',
+  },
+  PII_KEY_MISSING: {
+    code: 'SLU-7013',
+    title: 'a column is to be hashed, but there is no key',
+    exit: ExitCode.namedState,
+    retry: false,
+    remedy: 'give the key, or take `hash` out of the contract',
+  },
+  PII_KEY_TOO_SHORT: {
+    code: 'SLU-7014',
+    title: 'the hashing key is shorter than 16 bytes',
+    exit: ExitCode.usage,
+    retry: false,
+    remedy: 'give a key of 16 bytes or more',
+  },
+  DELTA_TYPE_UNSUPPORTED: {
+    code: 'SLU-7015',
+    title: 'a contract type has no Delta type',
+    exit: ExitCode.namedState,
+    retry: false,
+    remedy: 'correct the physicalType of the column',
+  },
+  PATTERN_REFUSED: {
+    code: 'SLU-7016',
+    title: 'a pattern cannot be matched in linear time',
+    exit: ExitCode.usage,
+    retry: false,
+    remedy: 'rewrite the pattern without backreferences or lookaround',
+  },
+} as const satisfies Readonly<Record<string, CodeEntry>>;

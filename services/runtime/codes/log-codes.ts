@@ -1,0 +1,111 @@
+/** Codes of the event log and its records. A number is never given to another meaning, and none is taken away. */
+import { ExitCode } from '../errors.ts';
+import type { CodeEntry } from './code-entry.ts';
+
+export const LOG_CODES = {
+  LOG_UNAVAILABLE: {
+    code: 'SLU-3001',
+    title: 'the log does not answer',
+    exit: ExitCode.environment,
+    retry: true,
+    remedy: 'check that the log answers, then try again',
+  },
+  LOG_FENCED: {
+    code: 'SLU-3002',
+    title: 'another reader took over the log',
+    exit: ExitCode.namedState,
+    retry: false,
+    remedy: 'stop one of the two readers',
+  },
+  LOG_AUTHENTICATION: {
+    code: 'SLU-3003',
+    title: 'the brokers refuse this login',
+    exit: ExitCode.environment,
+    retry: true,
+    remedy: 'check log.sasl and log.ssl',
+  },
+  LOG_ACCESS_DENIED: {
+    code: 'SLU-3004',
+    title: 'the user may not do this on the brokers',
+    exit: ExitCode.environment,
+    retry: false,
+    remedy: 'allow read, write, create and describe on the topics, transactional ids and the group',
+  },
+  LOG_TOPIC_MISSING: {
+    code: 'SLU-3005',
+    title: 'a topic is not there',
+    exit: ExitCode.environment,
+    retry: true,
+    remedy: 'start the reader, which creates the topics of its tables',
+  },
+  LOG_OFFSET_OUT_OF_RANGE: {
+    code: 'SLU-3006',
+    title: 'the log no longer holds what is to be read',
+    exit: ExitCode.namedState,
+    retry: false,
+    remedy: 'start over: see the command below',
+  },
+  LOG_RECORD_TOO_LARGE: {
+    code: 'SLU-3007',
+    title: 'a record is larger than the log takes',
+    exit: ExitCode.findings,
+    retry: false,
+    remedy: "raise the broker's message.max.bytes, or let the reader use its claim check",
+  },
+  LOG_DISK_FULL: {
+    code: 'SLU-3008',
+    title: 'the disk under the log is full',
+    exit: ExitCode.environment,
+    retry: true,
+    remedy: 'free space under log.path; work resumes by itself',
+  },
+  LOG_CORRUPT: {
+    code: 'SLU-3009',
+    title: 'a piece of the log cannot be read',
+    exit: ExitCode.namedState,
+    retry: false,
+    remedy: 'check the disk, then restore the log or start over',
+  },
+  LOG_FORMAT_NEWER: {
+    code: 'SLU-3010',
+    title: 'a newer sluice wrote this log',
+    exit: ExitCode.namedState,
+    retry: false,
+    remedy: 'upgrade this sluice to the version that wrote it',
+  },
+  DECODE_NOT_JSON: {
+    code: 'SLU-3011',
+    title: 'a record is not JSON',
+    exit: ExitCode.clean,
+    retry: false,
+    remedy: 'find the producer: the quarantine row names topic, partition and offset',
+  },
+  DECODE_NOT_ENVELOPE: {
+    code: 'SLU-3012',
+    title: 'a record is JSON, but no change envelope',
+    exit: ExitCode.clean,
+    retry: false,
+    remedy: 'find the producer: the quarantine row names topic, partition and offset',
+  },
+  DECODE_NULL_KEY: {
+    code: 'SLU-3013',
+    title: 'a record has no key',
+    exit: ExitCode.clean,
+    retry: false,
+    remedy: 'let the producer key its records by the primary key',
+  },
+  DECODE_FORMAT_NEWER: {
+    code: 'SLU-3014',
+    title: 'a record was written by a newer sluice',
+    exit: ExitCode.namedState,
+    retry: false,
+    remedy: 'upgrade the stream before the reader',
+  },
+  ENCODE_KEY_MISSING: {
+    code: 'SLU-3015',
+    title: 'a row lacks a key column',
+    exit: ExitCode.findings,
+    retry: false,
+    remedy: 'check the replica identity of the table, then restart the reader',
+  },
+} as const satisfies Readonly<Record<string, CodeEntry>>;
