@@ -10,12 +10,18 @@ import { fetchStatus } from './commands/status.ts';
 const WAIT_MS = 120_000;
 const POLL_MS = 200;
 
-export function lakeReaches(config: Config, lake: ObjectStore, signal: AbortSignal): (lsn: bigint) => Promise<void> {
+/** `table`: only that one (`schema.table`) must be there; null = all that move. */
+export function lakeReaches(
+  config: Config,
+  lake: ObjectStore,
+  signal: AbortSignal,
+  table: string | null = null,
+): (lsn: bigint) => Promise<void> {
   return async (lsn) => {
     const deadline = Date.now() + WAIT_MS;
     let newest = 0n;
     for (;;) {
-      newest = (await byService(config)) ?? (await byFile(lake)) ?? newest;
+      newest = (await byService(config, table)) ?? (await byFile(lake)) ?? newest;
       if (newest >= lsn) return;
       if (signal.aborted || Date.now() > deadline) break;
       await sleep(POLL_MS, undefined, { signal }).catch(() => undefined);
@@ -32,11 +38,13 @@ export function lakeReaches(config: Config, lake: ObjectStore, signal: AbortSign
 }
 
 /** Slowest table of the running service; null when none answers. */
-async function byService(config: Config): Promise<bigint | null> {
+async function byService(config: Config, only: string | null): Promise<bigint | null> {
   try {
     const report = await fetchStatus(config, undefined);
     if (report.pipeline !== config.name) return null;
-    const moving = report.tables.filter((table) => table.why === null && table.committedLsn !== null);
+    const moving = report.tables.filter(
+      (table) => table.why === null && table.committedLsn !== null && (only === null || table.table === only),
+    );
     const positions = moving.map((table) => parseLsn(table.committedLsn ?? '0/0'));
     return positions.length === 0 ? null : positions.reduce((a, b) => (b < a ? b : a));
   } catch {

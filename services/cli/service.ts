@@ -10,6 +10,7 @@ import { createMetrics, type Metrics } from '../runtime/metrics.ts';
 import { ExitCode } from '../runtime/errors.ts';
 import type { Config } from '../runtime/config.ts';
 import type { CliContext } from './command.ts';
+import { createControl } from './control-actions.ts';
 import { startPipeline, type Pipeline, type PipelineParts } from './pipeline.ts';
 import { statusReport } from './status-report.ts';
 import { markBehind } from './verify-tables.ts';
@@ -40,7 +41,8 @@ export async function runService(options: ServiceOptions, context: CliContext): 
   let http: HttpServer | null = null;
   const ended = new AbortController();
   try {
-    http = await startHttp({ ...config.http, metrics, health: watch.health });
+    const control = await createControl(pipeline, config);
+    http = await startHttp({ ...config.http, metrics, health: watch.health, control });
     logger.info({ url: http.url, parts: options.parts }, 'running');
     const watching = watch.run(ended.signal);
     const outcome = options.availableNow

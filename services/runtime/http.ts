@@ -5,6 +5,8 @@
 import { timingSafeEqual } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import fastify, { type FastifyInstance } from 'fastify';
+import { addControlRoutes, type ControlActions } from './control-routes.ts';
+import { exactJson } from './exact-json.ts';
 import type { Metrics } from './metrics.ts';
 
 export interface Health {
@@ -21,6 +23,8 @@ export interface HttpOptions {
   readonly tls: { readonly cert: string | null; readonly key: string | null; readonly ca: string | null };
   readonly metrics: Metrics;
   readonly health: Health;
+  /** What POST /control/… does, by name; none = no such paths. */
+  readonly control?: ControlActions;
 }
 
 export interface HttpServer {
@@ -55,13 +59,12 @@ export async function startHttp(options: HttpOptions): Promise<HttpServer> {
     void reply.type('application/json');
     return JSON.stringify(await options.health.status(), exactJson);
   });
+  if (options.control !== undefined) {
+    const { host, token } = options;
+    addControlRoutes(app, options.control, { host, token, allowed: (header) => allowed(token, header) });
+  }
   const url = await app.listen({ host: options.host, port: options.port });
   return { url, close: () => app.close() };
-}
-
-/** Bigints as decimal text, so that no 64-bit number is rounded on the way out. */
-export function exactJson(_key: string, value: unknown): unknown {
-  return typeof value === 'bigint' ? value.toString() : value;
 }
 
 function createApp(options: HttpOptions): FastifyInstance {

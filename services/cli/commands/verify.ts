@@ -62,7 +62,7 @@ async function verify(flags: Flags, context: CliContext): Promise<ExitCode> {
         source,
         lake,
         contracts: contractFolder(config.contracts),
-        reached: lakeReaches(config, lake, context.signal),
+        reached: lakeReaches(config, lake, context.signal, `${shape.schema}.${shape.table}`),
         where: flags.where ?? null,
         bytesPerSecond: rate,
       });

@@ -1,0 +1,194 @@
+/** What the running service does on command. A table is reached through its one owner: this process. */
+import { nearest } from '../../contracts/engine/nearest.ts';
+import type { ListOptions } from '../ingest/quarantine-list.ts';
+import type { QuarantineStatus } from '../ingest/quarantine-row.ts';
+import type { TableQuarantine } from '../ingest/pipeline.ts';
+import type { ReaderHandle } from '../reader/reader-options.ts';
+import { createBackfillJobs, type BackfillJobs, type SnapshotView } from '../replay/backfill-jobs.ts';
+import type { Config } from '../runtime/config.ts';
+import { textField, textList, type ControlActions, type ControlBody } from '../runtime/control-routes.ts';
+import { ConfigError, ExitCode, SluiceError } from '../runtime/errors.ts';
+import { readPaused, writePaused } from './paused-tables.ts';
+import type { Pipeline } from './pipeline.ts';
+import { measureRead, withReadOnly } from './source-estimate.ts';
+import { parseTableName } from './table-name.ts';
+
+/** Keys of one command; more come in several. */
+export const KEYS_PER_CALL = 1_000;
+
+export interface PauseAnswer {
+  readonly tables: readonly string[];
+  /** ms since 1970 until which the log keeps what a paused table did not take; null = until it is resumed. */
+  readonly keptUntilMs: number | null;
+}
+
+export async function createControl(pipeline: Pipeline, config: Config): Promise<ControlActions> {
+  const { ingest, lake } = pipeline;
+  const paused = new Set(ingest === null ? [] : await readPaused(lake));
+  for (const id of paused) ingest?.pause(id);
+  const jobs = backfillJobs(pipeline);
+
+  const lakeTable = (name: string): string =>
+    known(
+      name,
+      streamOf(pipeline)
+        .status()
+        .tables.map(({ table }) => table),
+    );
+  async function setPaused(body: ControlBody, pause: boolean): Promise<PauseAnswer> {
+    const stream = streamOf(pipeline);
+    const tables = (textList(body, 'tables') ?? []).map(lakeTable);
+    if (tables.length === 0) throw new ConfigError('no table was named', 'name at least one table');
+    for (const id of tables) {
+      if (pause) {
+        paused.add(id);
+        stream.pause(id);
+      } else {
+        paused.delete(id);
+        stream.resume(id);
+      }
+    }
+    await writePaused(lake, paused);
+    const lagMs = Math.max(
+      0,
+      ...stream
+        .status()
+        .tables.filter(({ table }) => tables.includes(table))
+        .map(({ lagSeconds }) => lagSeconds * 1_000),
+    );
+    // The embedded log lets go only of what every table has taken.
+    const kept = config.log.kind === 'embedded' || config.log.retention < 0;
+    return { tables, keptUntilMs: kept ? null : Date.now() + config.log.retention - lagMs };
+  }
+  const quarantineOf = (body: ControlBody): TableQuarantine => {
+    const found = streamOf(pipeline).quarantine(lakeTable(textField(body, 'table')));
+    if (found === null) throw new ConfigError('the table is not ingested here', 'see `sluice status`');
+    return found;
+  };
+  const idsOf = (body: ControlBody): ReadonlySet<string> | null => {
+    const ids = textList(body, 'ids');
+    return ids === null ? null : new Set(ids);
+  };
+
+  return {
+    pause: (body) => setPaused(body, true),
+    resume: (body) => setPaused(body, false),
+    backfill: async (body) => {
+      const table = sourceTable(pipeline, textField(body, 'table'));
+      const rate = body['rate'] ?? null;
+      if (rate !== null && !(typeof rate === 'number' && rate > 0))
+        throw new ConfigError('the rate is bytes a second', 'give a number above 0');
+      const where = body['where'] ?? null;
+      if (where !== null && typeof where !== 'string') throw new ConfigError('the condition is a text', 'give SQL');
+      return Promise.resolve(jobs.start({ ...parseTableName(table), where, bytesPerSecond: rate }));
+    },
+    backfills: () => Promise.resolve({ backfills: jobs.list() }),
+    'cancel-backfill': (body) => Promise.resolve(jobs.cancel(sourceTable(pipeline, textField(body, 'table')))),
+    'fetch-keys': async (body) => {
+      const { schema, table } = parseTableName(sourceTable(pipeline, textField(body, 'table')));
+      const keys = keysOf(body);
+      return { rows: await readerOf(pipeline).fetchKeys(schema, table, keys, body['removeAbsent'] === true) };
+    },
+    'quarantine-list': async (body) => ({ rows: await quarantineOf(body).list(listOptions(body)) }),
+    'quarantine-show': async (body) => ({ row: await quarantineOf(body).show(textField(body, 'id')) }),
+    'quarantine-retry': async (body) => quarantineOf(body).retry(idsOf(body)),
+    'quarantine-drop': async (body) => {
+      const ids = idsOf(body);
+      if (ids === null) throw new ConfigError('no row was named', 'name the ids that `sluice quarantine list` shows');
+      return { dropped: await quarantineOf(body).drop(ids) };
+    },
+  };
+}
+
+const STATUSES: ReadonlySet<string> = new Set(['parked', 'healed', 'released', 'dropped']);
+const LIST_MAX = 10_000;
+
+/** @throws ConfigError */
+export function listOptions(body: ControlBody): ListOptions {
+  const statuses = textList(body, 'statuses') ?? ['parked'];
+  const wrong = statuses.find((status) => !STATUSES.has(status));
+  if (wrong !== undefined)
+    throw new ConfigError(`no parked row is '${wrong}'`, `expected: ${[...STATUSES].join(', ')}`);
+  const limit = body['limit'] ?? 100;
+  if (typeof limit !== 'number' || !Number.isInteger(limit) || limit < 1)
+    throw new ConfigError('the limit is a whole number above 0', 'such as 100');
+  const rule = body['rule'] ?? null;
+  return {
+    statuses: new Set(statuses as QuarantineStatus[]),
+    ruleId: typeof rule === 'string' ? rule : null,
+    limit: Math.min(limit, LIST_MAX),
+  };
+}
+
+function keysOf(body: ControlBody): readonly (readonly string[])[] {
+  const keys = body['keys'];
+  const fits = (key: unknown): boolean => Array.isArray(key) && key.every((cell) => typeof cell === 'string');
+  if (!Array.isArray(keys) || !keys.every(fits))
+    throw new ConfigError("'keys' is a list of keys", 'each a list of the key columns as texts');
+  if (keys.length > KEYS_PER_CALL)
+    throw new ConfigError(`more than ${KEYS_PER_CALL} keys`, 'send them in several parts');
+  return keys as string[][];
+}
+
+function backfillJobs(pipeline: Pipeline): BackfillJobs {
+  return createBackfillJobs({
+    resnapshot: (schema, table) => readerOf(pipeline).resnapshot(schema, table),
+    fetchRows: (schema, table, condition) => readerOf(pipeline).fetchRows(schema, table, condition),
+    snapshot: (schema, table) => snapshotView(pipeline.reader, schema, table),
+    measure: async (request, rowsMax) => {
+      const { source } = pipeline;
+      if (source === null) throw otherHalf('reader');
+      return withReadOnly(source, 'backfill', (session) => measureRead(session, request, rowsMax));
+    },
+    sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms).unref()),
+    now: Date.now,
+  });
+}
+
+function snapshotView(reader: ReaderHandle | null, schema: string, table: string): SnapshotView | null {
+  const found = reader?.status().tables.find((each) => each.schema === schema && each.table === table);
+  if (found === undefined) return null;
+  return {
+    snapshotting: found.phase === 'snapshotting',
+    progress: found.snapshotProgress ?? 0,
+    rows: Number(found.snapshotRows),
+    stopped: found.phase === 'snapshotting' ? null : found.reason,
+  };
+}
+
+function sourceTable(pipeline: Pipeline, name: string): string {
+  return known(
+    name,
+    readerOf(pipeline)
+      .status()
+      .tables.map(({ schema, table }) => `${schema}.${table}`),
+  );
+}
+
+function known(name: string, tables: readonly string[]): string {
+  const { schema, table } = parseTableName(name);
+  const id = `${schema}.${table}`;
+  if (tables.includes(id)) return id;
+  const near = nearest(id, tables);
+  throw new ConfigError(
+    `the pipeline has no table ${id}`,
+    near === null ? 'see `sluice status` for the tables' : `did you mean '${near}'?`,
+  );
+}
+
+function readerOf({ reader }: Pipeline): ReaderHandle {
+  if (reader === null) throw otherHalf('reader');
+  return reader;
+}
+
+function streamOf({ ingest }: Pipeline): NonNullable<Pipeline['ingest']> {
+  if (ingest === null) throw otherHalf('stream');
+  return ingest;
+}
+
+function otherHalf(half: 'reader' | 'stream'): SluiceError {
+  return new SluiceError('OTHER_HALF', `this service is not the pipeline's ${half}`, {
+    exit: ExitCode.environment,
+    remedy: `name the endpoint of \`sluice ${half}\` or \`sluice run\` with --url`,
+  });
+}

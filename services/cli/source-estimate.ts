@@ -1,0 +1,76 @@
+/** What a read of the source would cost, from its catalog and its planner: nothing is read but statistics. */
+import type { BackfillRequest } from '../replay/backfill-jobs.ts';
+import type { PostgresSource, SourceSession } from '../reader/source.ts';
+import { quoteLiteral, quoteTable } from '../reader/sql-text.ts';
+import { ExitCode, SluiceError } from '../runtime/errors.ts';
+
+export interface ReadEstimate {
+  /** The planner's; 0 for a table that was never analysed and is empty. */
+  readonly rows: number;
+  /** Bytes of the heap pages, with TOAST, that a read of the whole table touches. */
+  readonly bytes: number;
+}
+
+/** One session, read only, closed behind the work. */
+export async function withReadOnly<T>(
+  source: PostgresSource,
+  purpose: string,
+  work: (session: SourceSession) => Promise<T>,
+): Promise<T> {
+  const session = await source.session(purpose);
+  try {
+    await session.query('begin read only');
+    return await work(session);
+  } finally {
+    await session.close();
+  }
+}
+
+const leaves = (relation: string): string =>
+  `(select relid from pg_partition_tree(${quoteLiteral(relation)}::regclass) where isleaf union select ${quoteLiteral(relation)}::regclass)`;
+
+/** @throws SluiceError SOURCE_TABLE_MISSING; ReaderError when the condition is none */
+export async function estimateRead(
+  session: SourceSession,
+  schema: string,
+  table: string,
+  where: string | null,
+): Promise<ReadEstimate> {
+  const relation = await existing(session, schema, table);
+  const [plan] = await session.query(
+    `explain (format json) select 1 from ${relation}${where === null ? '' : ` where (${where})`}`,
+  );
+  const parsed = JSON.parse(Object.values(plan ?? {})[0] ?? '[]') as { Plan?: { 'Plan Rows'?: number } }[];
+  const [size] = await session.query(
+    `select coalesce(sum(pg_table_size(relid)), 0)::text as bytes from ${leaves(relation)} l`,
+  );
+  return { rows: parsed[0]?.Plan?.['Plan Rows'] ?? 0, bytes: Number(size?.['bytes'] ?? '0') };
+}
+
+/** Pages of the largest heap, and whether no more than `rowsMax` rows match the condition. */
+export async function measureRead(
+  session: SourceSession,
+  { schema, table, where }: BackfillRequest,
+  rowsMax: number,
+): Promise<{ readonly pages: number; readonly few: boolean }> {
+  const relation = await existing(session, schema, table);
+  const [size] = await session.query(
+    `select coalesce(max(pg_relation_size(relid)) / current_setting('block_size')::int, 0)::text as pages from ${leaves(relation)} l`,
+  );
+  const pages = Number(size?.['pages'] ?? '0');
+  if (where === null) return { pages, few: false };
+  const [count] = await session.query(
+    `select count(*)::text as n from (select 1 from ${relation} where (${where}) limit ${rowsMax + 1}) s`,
+  );
+  return { pages, few: Number(count?.['n'] ?? '0') <= rowsMax };
+}
+
+async function existing(session: SourceSession, schema: string, table: string): Promise<string> {
+  const relation = quoteTable(schema, table);
+  const [row] = await session.query(`select to_regclass(${quoteLiteral(relation)})::oid::text as oid`);
+  if (row?.['oid'] != null) return relation;
+  throw new SluiceError('SOURCE_TABLE_MISSING', `the source has no table ${schema}.${table}`, {
+    exit: ExitCode.usage,
+    remedy: 'see `sluice status` for the tables',
+  });
+}
