@@ -143,9 +143,11 @@ async function compareTables(
   );
   for (const route of run.registry.routes()) {
     if (!takesEvents(route.state)) continue;
+    // Just about to be planned anew, from the catalog as it is.
+    if (route.state.phase === 'snapshotting' && route.state.heaps.length === 0) continue;
     const table = tables.find((each) => each.schema === route.schema && each.table === route.table) ?? null;
     const now = table === null ? null : tableNow(table, publication);
-    const shape = route.encoder?.shape ?? run.history.latest(route.schema, route.table);
+    const shape = run.history.latest(route.schema, route.table);
     const known = { state: route.state, key: shape === null ? null : keyOf(shape), now: seen.get(route) ?? null };
     const broken = tableBreak(known, now);
     if (broken !== null && broken.state !== 'PARTITIONS_CHANGED') {
@@ -162,13 +164,7 @@ async function compareTables(
       const detail = `partitions of ${route.schema}.${route.table} were [${lastLeaves.join(', ')}] and are now [${leaves(table).join(', ')}]`;
       const removed = lastLeaves.some((leaf) => !leaves(table).includes(leaf));
       options.logger.warn({ table: `${route.schema}.${route.table}`, state: 'PARTITIONS_CHANGED' }, detail);
-      if (removed)
-        run.registry.stop(route, {
-          state: 'PARTITIONS_CHANGED',
-          detail,
-          remedy: `sluice repair ${route.schema}.${route.table}`,
-        });
-      else run.registry.resnapshot(route);
+      run.registry.resnapshot(route, removed);
     }
     if (table !== null) followRewrites(run, options, route, table);
     if (now !== null) seen.set(route, now);
@@ -198,7 +194,7 @@ function followRewrites(run: ReaderRun, options: ReaderOptions, route: TableRout
   }
   const name = `${route.schema}.${route.table}`;
   options.logger.warn({ table: name, state: 'TABLE_REWRITTEN' }, `${name}: ${detail}; it is read again`);
-  run.registry.resnapshot(route);
+  run.registry.resnapshot(route, false);
 }
 
 function tableNow(table: SourceTable, publication: Publication): TableNow {

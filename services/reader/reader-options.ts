@@ -129,8 +129,11 @@ export interface ReaderHandle {
   stop(): Promise<void>;
   /** Resolves when stopped; rejects when the reader cannot go on. */
   readonly done: Promise<void>;
-  /** Reads a table (or the rows that `where` selects) again while streaming goes on. Resolves when that is planned. */
-  resnapshot(schema: string, table: string): Promise<void>;
+  /**
+   * Reads a table again while streaming goes on; also what repairs a stopped one. Exact: a TRUNCATE event comes first, so that
+   * rows which the source no longer has go, too. Resolves when it is under way; `status` shows its progress.
+   */
+  resnapshot(schema: string, table: string, exact?: boolean): Promise<void>;
   /** Reads the rows that an SQL condition over the table's columns selects; resolves with their number when they are in the log. */
   fetchRows(schema: string, table: string, condition: string): Promise<number>;
   /**

@@ -239,7 +239,7 @@ function tableStates(
       const barrier = saved.position === null ? null : (attachment.barrierXid ?? null);
       put({ ...newTableState(table, now, barrier), snapshot: (known?.snapshot ?? 0) + 1 }, true);
     } else if (resnapshot) {
-      put({ ...newTableState(table, now, null), snapshot: known.snapshot + 1 }, true);
+      put({ ...newTableState(table, now, null), snapshot: known.snapshot + 1, clearFirst: true }, true);
     } else put(known, false);
   }
   for (const known of saved.tables) {

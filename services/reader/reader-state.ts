@@ -63,6 +63,8 @@ export interface TableState {
   /** Snapshot may begin when every transaction below this 64-bit xid has ended; null = at once. */
   readonly waitForXid: string | null;
   readonly heaps: readonly HeapProgress[];
+  /** The snapshot begins with a TRUNCATE event, so that rows which the source no longer has go, too. */
+  readonly clearFirst?: boolean;
   /** Rows put into the log by the current snapshot. */
   readonly rows: number;
   readonly startedAtMs: number;

@@ -126,10 +126,9 @@ export async function startReader(options: ReaderOptions): Promise<ReaderHandle>
       shared.run?.pump.stop();
       await done.catch(() => undefined);
     },
-    async resnapshot(schema, table) {
+    async resnapshot(schema, table, exact = false) {
       const run = running();
-      run.registry.resnapshot(routeOf(run, schema, table));
-      return Promise.resolve();
+      await run.registry.repair(routeOf(run, schema, table), exact);
     },
     fetchRows: async (schema, table, condition) => {
       const run = running();

@@ -107,6 +107,31 @@ export function emitChunk(chunk: ChunkRows, options: EmitOptions): EmittedChunk 
   return { rows, fills, skipped, removed, lastOrd: Math.max(0, ord - 2) };
 }
 
+/** A TRUNCATE event in every partition, at a watermark's place: what is older goes. */
+export function emitClear(options: Omit<EmitOptions, 'recorder'>, partitions: number): void {
+  const { encoder, shape, batch, claims, epoch, topic, atMs } = options;
+  const { lsn, committedAtMicros } = options.at;
+  const event: RowEvent = {
+    op: 't',
+    flags: 0,
+    epoch,
+    lsn,
+    ord: 0,
+    committedAtMicros,
+    xid: 0,
+    atMs,
+    after: null,
+    before: null,
+    beforeIs: 'key',
+    otherKey: null,
+    totalOrder: 0,
+    collectionOrder: 0,
+  };
+  for (let partition = 0; partition < partitions; partition++) {
+    addRecord(batch, encoder.encode(shape, event), { topic, partition, epoch, lsn, ord: 0 }, claims);
+  }
+}
+
 /** The key that the row has now, the columns that no event carried, and every other column left out. */
 function fillTupleOf(shape: ShapeEncoder, row: MutableTuple, fill: FillRow): Tuple {
   const columns = shape.columns.length;

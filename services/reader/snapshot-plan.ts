@@ -103,13 +103,14 @@ export function chunkDone(
 }
 
 /** Everything of the table is to be read again. */
-export function restartPlan(route: TableRoute, nowMs: number): void {
+export function restartPlan(route: TableRoute, nowMs: number, exact = route.state.clearFirst === true): void {
   route.state = {
     ...route.state,
     phase: 'snapshotting',
     stopped: null,
     snapshot: route.state.snapshot + 1,
     heaps: [],
+    clearFirst: exact,
     rows: 0,
     startedAtMs: nowMs,
   };

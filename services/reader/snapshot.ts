@@ -20,14 +20,15 @@ import { MESSAGE_PREFIX, type WatermarkWork } from './message-pump.ts';
 import type { ClaimStore } from './outgoing-batch.ts';
 import { ReaderError } from './reader-error.ts';
 import type { TidRange } from './reader-state.ts';
-import { emitChunk } from './snapshot-emit.ts';
+import { emitChunk, emitClear } from './snapshot-emit.ts';
 import { nextChunk, chunkDone, restartPlan, type ChunkTask, type TablePlan } from './snapshot-plan.ts';
 import { beginChunk, readChunk, type ChunkRows } from './snapshot-read.ts';
 import { rangeCondition } from './snapshot-ranges.ts';
 import type { PostgresSource, SourceSession } from './source.ts';
 import { quoteLiteral } from './sql-text.ts';
 import type { TableRoute } from './table-route.ts';
-import { isVisible, parseSnapshot, type UnseenTransactions, type VisibleSet } from './visibility.ts';
+import { waitForXid } from './wait-for-xid.ts';
+import { isVisible, type UnseenTransactions, type VisibleSet } from './visibility.ts';
 
 export interface SnapshotPorts {
   readonly source: PostgresSource;
@@ -266,10 +267,35 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
     openRecorder(route);
     const plan = await ports.plan(session, route, fresh);
     if (stopped || !planning.has(route)) return;
+    if (route.state.clearFirst === true && !(await clear(session, route, plan))) return;
     planning.delete(route);
     plans.set(route, plan);
     ports.appender.noteTable(route.state);
   };
+
+  /** The rows of before go, at a place of their own in the order; every chunk comes behind it. */
+  const clear = async (session: SourceSession, route: TableRoute, plan: TablePlan): Promise<boolean> =>
+    emit<boolean>(session, 'clear', (at, settle) => {
+      if (stopped) {
+        settle(false);
+        return null;
+      }
+      const giveUp = (): void => settle(false);
+      unwritten.add(giveUp);
+      return {
+        rows: 0,
+        write() {
+          unwritten.delete(giveUp);
+          const { encoder, claims, epoch, appender } = ports;
+          const place = { encoder, claims, epoch, at, shape: plan.shape, topic: route.topic, batch: appender.batch };
+          emitClear({ ...place, atMs: ports.clock() }, route.partitions);
+          route.state = { ...route.state, clearFirst: false };
+          appender.noteTable(route.state);
+          settle(true);
+          return 0;
+        },
+      };
+    });
 
   /** One piece of work; false when there is none for now. */
   const step = async (session: SourceSession): Promise<boolean> => {
@@ -421,15 +447,4 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
 
 function stoppedBefore(): ReaderError {
   return new ReaderError('SOURCE_LOST', 'the snapshot was stopped');
-}
-
-/** Every transaction that ran when the publication changed must have ended: the stream has only part of what it wrote. */
-async function waitForXid(session: SourceSession, xid: string | null, stopped: () => boolean): Promise<void> {
-  if (xid === null) return;
-  const wanted = BigInt(xid);
-  while (!stopped()) {
-    const [row] = await session.query('SELECT pg_current_snapshot() AS s');
-    if (parseSnapshot(row?.['s'] ?? '').xmin >= wanted) return;
-    await sleep(200);
-  }
 }

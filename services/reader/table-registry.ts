@@ -37,7 +37,10 @@ export interface TableRegistry {
   snapshotting(): readonly string[];
   /** The table takes no more events until it is read again; the others go on. */
   stop(route: TableRoute, reason: StopReason): void;
-  resnapshot(route: TableRoute): void;
+  /** Exact: what the source no longer has goes, too. */
+  resnapshot(route: TableRoute, exact: boolean): void;
+  /** Reads a stopped table again, published anew where the publication has lost it (a table that was swapped by rename). */
+  repair(route: TableRoute, exact: boolean): Promise<void>;
   setPhase(route: TableRoute, phase: TableState['phase']): void;
   /** Takes a table that appeared later. */
   adopt(schema: string, table: string): Promise<TableRoute | null>;
@@ -120,19 +123,33 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
       );
       return null;
     }
-    const [row] = await session.query('SELECT pg_current_snapshot() AS s');
-    route.state = { ...route.state, waitForXid: String(parseSnapshot(row?.['s'] ?? '').xmax) };
+    route.state = { ...route.state, waitForXid: await barrier() };
     announced.delete(label);
     note(route);
     snapshots?.begin(route);
     return route;
   };
-  const publish = async (schema: string, name: string): Promise<void> => {
+  /** Transactions below this one may have written before the publication changed. */
+  const barrier = async (): Promise<string> => {
+    const [row] = await attachment.session.query('SELECT pg_current_snapshot() AS s');
+    return String(parseSnapshot(row?.['s'] ?? '').xmax);
+  };
+  /** True if it was not published until now. */
+  const publish = async (schema: string, name: string): Promise<boolean> => {
     const { session } = attachment;
     const rows = await session.query(
       `SELECT 1 AS y FROM pg_publication_tables WHERE pubname = '${options.publication.replaceAll("'", "''")}' AND schemaname = '${schema.replaceAll("'", "''")}' AND tablename = '${name.replaceAll("'", "''")}'`,
     );
-    if (rows.length === 0) await session.query(addTablesSql(options.publication, [{ schema, table: name }]));
+    if (rows.length > 0) return false;
+    await session.query(addTablesSql(options.publication, [{ schema, table: name }]));
+    return true;
+  };
+
+  const resnapshot = (route: TableRoute, exact: boolean): void => {
+    restartPlan(route, options.clock(), exact);
+    reasons.delete(route);
+    note(route);
+    snapshots?.begin(route);
   };
 
   /** Null = look at the catalog first. */
@@ -156,7 +173,7 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     if (shape.oid !== route.state.oid) {
       const detail = `table ${route.schema}.${route.table} had OID ${route.state.oid} and is now another table, OID ${shape.oid}`;
       stop(route, { state: 'TABLE_REPLACED', detail, remedy: REPAIR(route) });
-    } else if (keyOf(before).join('\0') !== keyOf(shape).join('\0')) {
+    } else if (shape.version > before.version && keyOf(before).join('\0') !== keyOf(shape).join('\0')) {
       const detail = `the key of ${route.schema}.${route.table} was (${keyOf(before).join(', ')}) and is now (${keyOf(shape).join(', ')})`;
       stop(route, { state: 'KEY_CHANGED', detail, remedy: REPAIR(route) });
     }
@@ -217,11 +234,10 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
       [...byName.values()]
         .filter((route) => route.state.phase === 'snapshotting')
         .map((route) => tableName(route.schema, route.table)),
-    resnapshot(route) {
-      restartPlan(route, options.clock());
-      reasons.delete(route);
-      note(route);
-      snapshots?.begin(route);
+    resnapshot,
+    async repair(route, exact) {
+      if (await publish(route.schema, route.table)) route.state = { ...route.state, waitForXid: await barrier() };
+      resnapshot(route, exact);
     },
     setPhase(route, phase) {
       route.state = { ...route.state, phase };

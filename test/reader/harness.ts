@@ -80,7 +80,7 @@ export async function openHarness(
     return out;
   };
 
-  return {
+  const harness: Harness = {
     log,
     directory,
     name,
@@ -146,6 +146,8 @@ export async function openHarness(
           reader.status().tables.every((table) => table.phase !== 'snapshotting'),
         { everyMs: 20 },
       );
+      // The last chunk is booked when it is written; durable is what follows.
+      await harness.caughtUp(reader);
     },
     async close() {
       for (const reader of readers) await reader.stop();
@@ -153,6 +155,7 @@ export async function openHarness(
       rmSync(directory, { recursive: true, force: true });
     },
   };
+  return harness;
 }
 
 /**
