@@ -6,6 +6,7 @@ import { isContractName, shownPath } from './contract-set.ts';
 import type { Scope } from './contract-set.ts';
 import { CommandError, EXIT } from './exit-code.ts';
 import { gitBase, isRepository, refMissing, resolveCommit } from './git-base.ts';
+import type { BaseOptions } from './git-base.ts';
 import type { Ports } from './ports.ts';
 
 export interface BaseFile {
@@ -29,7 +30,7 @@ export async function openBase(
   ports: Ports,
   against: string,
   scopes: readonly Scope[],
-  withReleases: boolean,
+  options: BaseOptions,
 ): Promise<BaseSet> {
   const path = resolve(ports.cwd, against);
   const kind = ports.files.kind(path);
@@ -37,7 +38,7 @@ export async function openBase(
   // A path that says it is one goes before a ref of the same name; else the ref goes first.
   if (kind !== null && (/^[./~]/.test(against) || isContractName(against))) return pathBase(ports, path, kind, scopes);
   const commit = against.startsWith('-') ? null : await resolveCommit(ports, against, folder);
-  if (commit !== null) return gitBase(ports, commit, scopes, withReleases);
+  if (commit !== null) return gitBase(ports, commit, scopes, options);
   if (kind !== null) return pathBase(ports, path, kind, scopes);
   if (await isRepository(ports, folder)) throw await refMissing(ports, against, folder);
   throw new CommandError(

@@ -71,7 +71,9 @@ export async function check(ports: Ports, options: CheckOptions, settings: Setti
   const base =
     against === null
       ? null
-      : await attempt(() => openBase(ports, against, scopes, wantsReleases(files, options, settings)));
+      : await attempt(() =>
+          openBase(ports, against, scopes, { releases: wantsReleases(files, options, settings), exact: false }),
+        );
   const tables = await attemptCatalog(ports, options, attempt);
   const { lake: lakeUri } = options;
   const lake = lakeUri === null ? null : await attempt(() => ports.lake(lakeUri));

@@ -4,11 +4,14 @@ import { ContractError } from '../engine/parse.ts';
 import { formatFinding } from '../engine/finding.ts';
 import type { Register, Registry } from './arguments.ts';
 import { registerCheck } from './check-arguments.ts';
+import { registerDiff } from './diff-arguments.ts';
+import { registerExport } from './export-command.ts';
+import { registerTest } from './test-arguments.ts';
 import { CommandError, EXIT } from './exit-code.ts';
 import type { ExitCode } from './exit-code.ts';
 import type { Ports } from './ports.ts';
 
-const COMMANDS: readonly Register[] = [registerCheck];
+const COMMANDS: readonly Register[] = [registerCheck, registerDiff, registerTest, registerExport];
 
 /** Runs `contracts ARGS`. */
 export async function runContracts(args: readonly string[], ports: Ports): Promise<ExitCode> {

@@ -41,16 +41,22 @@ export async function refMissing(ports: Ports, ref: string, folder: string): Pro
 const isShallow = async (ports: Ports, folder: string): Promise<boolean> =>
   (await ports.git(['rev-parse', '--is-shallow-repository'], folder)).stdout.trim() === 'true';
 
-/** The base at the merge-base of HEAD and `commit`. `withReleases`: also what tags before it hold. */
+export interface BaseOptions {
+  /** Also what tags before the base hold. */
+  readonly releases: boolean;
+  /** The commit itself, not its merge-base with HEAD. */
+  readonly exact: boolean;
+}
+
 export async function gitBase(
   ports: Ports,
   commit: string,
   scopes: readonly Scope[],
-  withReleases: boolean,
+  { releases: withReleases, exact }: BaseOptions,
 ): Promise<BaseSet> {
   const [first] = scopes;
   if (first === undefined) return { label: '', files: [], released: [], named: false };
-  const base = await mergeBase(ports, commit, first.folder);
+  const base = exact ? commit : await mergeBase(ports, commit, first.folder);
   const label = base.slice(0, 7);
   const files = (await listFiles(ports, base, scopes)).map(async ({ shown, full, folder }): Promise<BaseFile> => {
     return { file: shown, text: await show(ports, `${base}:${full}`, folder) };

@@ -5,7 +5,7 @@ import { reportedFindings } from './reported-findings.ts';
 const WORDS = { error: 'error', warning: 'warning', info: 'notice' } as const;
 
 export function githubReport(report: Report): string {
-  const lines = reportedFindings(report)
+  const lines = reportedFindings(report.suites)
     .filter(({ level }) => !report.quiet || level !== 'info')
     .map((finding) => {
       const place = `file=${property(finding.file)},line=${finding.line},col=${finding.column}`;

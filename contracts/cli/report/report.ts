@@ -1,7 +1,8 @@
 /** What `check` and `test` found, before it is written in one of the formats. */
-import type { Finding } from '../../engine/finding.ts';
+import type { Finding, FindingLevel } from '../../engine/finding.ts';
 import { EXIT } from '../exit-code.ts';
 import type { CommandError, ExitCode } from '../exit-code.ts';
+import { reportedFindings } from './reported-findings.ts';
 
 export type OutcomeStatus = 'passed' | 'failed' | 'not-run';
 
@@ -59,11 +60,9 @@ export interface Counts {
 }
 
 export function countFindings(suites: readonly Suite[]): Counts {
-  const counts = { errors: 0, warnings: 0, infos: 0 };
-  for (const { findings } of suites)
-    for (const { level } of findings)
-      counts[level === 'error' ? 'errors' : level === 'warning' ? 'warnings' : 'infos']++;
-  return counts;
+  const levels = reportedFindings(suites).map(({ level }) => level);
+  const count = (wanted: FindingLevel): number => levels.filter((level) => level === wanted).length;
+  return { errors: count('error'), warnings: count('warning'), infos: count('info') };
 }
 
 export function problemOf(error: CommandError): Problem {

@@ -1,9 +1,9 @@
-/** All findings of a report as one list: those of rules that failed or did not run, too. */
+/** All findings as one list: those of rules that failed or did not run, too. */
 import type { Finding } from '../../engine/finding.ts';
-import type { Report } from './report.ts';
+import type { Suite } from './report.ts';
 
-export function reportedFindings(report: Report): Finding[] {
-  return report.suites.flatMap((suite) => [
+export function reportedFindings(suites: readonly Suite[]): Finding[] {
+  return suites.flatMap((suite) => [
     ...suite.findings,
     ...suite.outcomes.flatMap((outcome): Finding[] =>
       outcome.status === 'passed'

@@ -8,7 +8,7 @@ import { reportedFindings } from './reported-findings.ts';
 const LEVELS: Readonly<Record<FindingLevel, string>> = { error: 'error', warning: 'warning', info: 'note' };
 
 export function sarifReport(report: Report): string {
-  const findings = reportedFindings(report);
+  const findings = reportedFindings(report.suites);
   const codes = [...new Set(findings.map(({ code }) => code))].toSorted();
   const value = {
     $schema: 'https://json.schemastore.org/sarif-2.1.0.json',

@@ -1,5 +1,6 @@
 /** The exports by the names that the command takes. */
 import type { Contract, TableContract } from '../model.ts';
+import { exportAjvModule } from './ajv-module.ts';
 import { exportAvro } from './avro.ts';
 import { exportDeltaConstraints, exportDeltaDdl } from './delta-sql.ts';
 import type { ExportResult } from './export-result.ts';
@@ -10,6 +11,7 @@ import { exportPostgresDdl } from './postgres-ddl.ts';
 
 export const EXPORT_TARGETS = [
   'jsonschema',
+  'ajv',
   'delta-ddl',
   'delta-constraints',
   'postgres-ddl',
@@ -23,6 +25,8 @@ export function exportContract(contract: Contract, table: TableContract, target:
   switch (target) {
     case 'jsonschema':
       return exportJsonSchema(contract, table);
+    case 'ajv':
+      return exportAjvModule(contract, table);
     case 'delta-ddl':
       return exportDeltaDdl(contract, table);
     case 'delta-constraints':
