@@ -3,9 +3,12 @@ import { sqlCommand } from './commands/sql.ts';
 import { tableCommands } from './commands/table.ts';
 import { benchCommand } from './commands/bench.ts';
 import { demoCommand } from './commands/demo.ts';
+import { backfillCommand } from './commands/backfill.ts';
 import { doctorCommand } from './commands/doctor.ts';
 import { explainCommand } from './commands/explain.ts';
 import { initCommand } from './commands/init.ts';
+import { pauseCommand, resumeCommand } from './commands/pause.ts';
+import { repairCommand } from './commands/repair.ts';
 import { teardownCommand } from './commands/teardown.ts';
 import { readerCommand, runCommand, streamCommand } from './commands/run.ts';
 import { statusCommand } from './commands/status.ts';
@@ -21,7 +24,11 @@ export const COMMANDS: readonly CommandModule[] = [
   statusCommand,
   doctorCommand,
   explainCommand,
+  pauseCommand,
+  resumeCommand,
   verifyCommand,
+  repairCommand,
+  backfillCommand,
   teardownCommand,
   tableCommands,
   sqlCommand,

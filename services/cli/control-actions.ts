@@ -80,7 +80,9 @@ export async function createControl(pipeline: Pipeline, config: Config): Promise
         throw new ConfigError('the rate is bytes a second', 'give a number above 0');
       const where = body['where'] ?? null;
       if (where !== null && typeof where !== 'string') throw new ConfigError('the condition is a text', 'give SQL');
-      return Promise.resolve(jobs.start({ ...parseTableName(table), where, bytesPerSecond: rate }));
+      return Promise.resolve(
+        jobs.start({ ...parseTableName(table), where, bytesPerSecond: rate, exact: body['exact'] === true }),
+      );
     },
     backfills: () => Promise.resolve({ backfills: jobs.list() }),
     'cancel-backfill': (body) => Promise.resolve(jobs.cancel(sourceTable(pipeline, textField(body, 'table')))),
@@ -132,7 +134,7 @@ function keysOf(body: ControlBody): readonly (readonly string[])[] {
 
 function backfillJobs(pipeline: Pipeline): BackfillJobs {
   return createBackfillJobs({
-    resnapshot: (schema, table) => readerOf(pipeline).resnapshot(schema, table),
+    resnapshot: (schema, table, exact) => readerOf(pipeline).resnapshot(schema, table, exact),
     fetchRows: (schema, table, condition) => readerOf(pipeline).fetchRows(schema, table, condition),
     snapshot: (schema, table) => snapshotView(pipeline.reader, schema, table),
     measure: async (request, rowsMax) => {

@@ -8,6 +8,8 @@ export interface TableLine {
   readonly state: string;
   readonly why: string | null;
   readonly remedy: string | null;
+  /** Which half stands still, when `why` says so. */
+  readonly stoppedAt: 'reader' | 'stream' | null;
   readonly snapshot: number | null;
   readonly committedLsn: string | null;
   readonly version: string | null;
@@ -88,6 +90,7 @@ function tableLine(id: string, reader: Reader, ingest: Ingest): TableLine {
       (source?.phase === 'streaming' ? 'STREAMING' : (source?.phase ?? 'unknown').toUpperCase()),
     why: refused?.detail ?? lake?.message ?? null,
     remedy: refused?.remedy ?? lake?.remedy ?? null,
+    stoppedAt: refused !== null ? 'reader' : lake !== undefined && lake.message !== null ? 'stream' : null,
     snapshot: source?.snapshotProgress ?? null,
     committedLsn: lake?.lsn ?? null,
     version: lake?.version?.toString() ?? null,

@@ -8,7 +8,7 @@ import {
   type SnapshotView,
 } from './backfill-jobs.ts';
 
-const REQUEST = { schema: 'public', table: 't', where: null, bytesPerSecond: null };
+const REQUEST = { schema: 'public', table: 't', where: null, bytesPerSecond: null, exact: false };
 const lost = (): Error => Object.assign(new Error('lost'), { code: 'SOURCE_LOST', retriable: true, remedy: 'wait' });
 
 interface Fake extends BackfillPorts {

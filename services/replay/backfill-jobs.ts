@@ -13,6 +13,8 @@ export interface BackfillRequest {
   readonly where: string | null;
   /** Bytes of the table's pages read a second; null = as fast as it goes. */
   readonly bytesPerSecond: number | null;
+  /** Of a whole table: rows that the source no longer has go first. */
+  readonly exact: boolean;
 }
 
 export type BackfillPhase = 'running' | 'done' | 'failed' | 'cancelled';
@@ -44,7 +46,7 @@ export interface SnapshotView {
 }
 
 export interface BackfillPorts {
-  readonly resnapshot: (schema: string, table: string) => Promise<void>;
+  readonly resnapshot: (schema: string, table: string, exact: boolean) => Promise<void>;
   readonly fetchRows: (schema: string, table: string, condition: string) => Promise<number>;
   readonly snapshot: (schema: string, table: string) => SnapshotView | null;
   /** Pages of the table's largest heap, and whether at most `rowsMax` rows match. */
@@ -140,9 +142,9 @@ function end(job: Job, phase: BackfillPhase): void {
   job.leftMs = job.phase === 'done' ? 0 : null;
 }
 
-async function readTable(job: Job, { schema, table }: BackfillRequest, ports: BackfillPorts): Promise<void> {
+async function readTable(job: Job, { schema, table, exact }: BackfillRequest, ports: BackfillPorts): Promise<void> {
   const before = ports.snapshot(schema, table)?.rows ?? 0;
-  await retrying(ports, () => ports.resnapshot(schema, table));
+  await retrying(ports, () => ports.resnapshot(schema, table, exact));
   for (;;) {
     const now = ports.snapshot(schema, table);
     if (now !== null) {

@@ -1,16 +1,12 @@
-import { contractFolder } from '../../ingest/contract-files.ts';
-import { createShapeFeed } from '../../ingest/shape-feed.ts';
 import { formatLsn } from '../../log/position.ts';
-import { matchesGlobs } from '../../reader/catalog.ts';
+import { requireCondition } from '../../replay/source-condition.ts';
 import { splitKey } from '../../replay/verify/source-snapshot.ts';
 import { parseSize } from '../../runtime/duration.ts';
 import { ConfigError, ExitCode } from '../../runtime/errors.ts';
-import { openLake } from '../assemble/lake.ts';
-import { openLog } from '../assemble/log.ts';
-import { openSource } from '../assemble/source.ts';
 import { withConfig, type CliContext, type CommandModule } from '../command.ts';
-import { lakeReaches } from '../lake-reaches.ts';
-import { verifyOne, type TableReport } from '../verify-tables.ts';
+import { REPAIR_VERIFY, repairTable } from '../repair-table.ts';
+import { withVerify } from '../verify-session.ts';
+import type { TableReport } from '../verify-tables.ts';
 
 interface Flags {
   readonly config?: string;
@@ -19,6 +15,8 @@ interface Flags {
   readonly rate?: string;
   readonly show: string;
   readonly json?: boolean;
+  readonly repair?: boolean;
+  readonly url?: string;
 }
 
 /** `sluice verify`: source and lake compared by row contents at a known LSN, while writes go on. Exit 1 on a difference. */
@@ -32,51 +30,42 @@ export const verifyCommand: CommandModule = (program, context) => {
     )
     .option('--rate <bytes>', 'bytes of the source read a second, such as 50MB')
     .option('--show <n>', 'differences shown a table', '10')
+    .option('--repair', 'read what differs again, through the running service, and compare again')
+    .option('--url <url>', 'endpoint of the service, for --repair')
     .option('--json', 'print one JSON object')
     .action(context.run(async (flags: Flags) => verify(flags, context)));
 };
 
 async function verify(flags: Flags, context: CliContext): Promise<ExitCode> {
-  const config = context.loadConfig(flags.config);
-  const rate = flags.rate === undefined ? null : parseSize(flags.rate);
-  if (flags.rate !== undefined && (rate === null || rate <= 0))
+  const bytesPerSecond = flags.rate === undefined ? null : parseSize(flags.rate);
+  if (flags.rate !== undefined && (bytesPerSecond === null || bytesPerSecond <= 0))
     throw new ConfigError(`--rate cannot be '${flags.rate}'`, 'give a size such as 50MB');
-  const reload = (): typeof config => context.loadConfig(flags.config);
-  const lake = openLake(config, null, { requests: 0, sentBytes: 0, receivedBytes: 0 });
-  const source = await openSource(config, reload);
-  const log = await openLog(config, reload);
+  if (flags.repair === true && flags.where !== undefined)
+    throw new ConfigError('--repair and --where do not go together', 'repair looks at whole tables');
+  const where = flags.where === undefined ? null : requireCondition(flags.where);
   const reports: TableReport[] = [];
-  try {
-    const shapes = createShapeFeed(log.reader, config.name);
-    await shapes.refresh();
-    const globs =
-      flags.tables === undefined ? config.source.tables : flags.tables.split(',').map((glob) => glob.trim());
-    const wanted = shapes.tables().filter((shape) => matchesGlobs(globs, shape.schema, shape.table));
-    if (wanted.length === 0)
-      throw new ConfigError(
-        `no table of the pipeline matches ${globs.join(', ')}`,
-        'see `sluice status` for the tables, and start `sluice run` if there are none yet',
-      );
-    for (const shape of wanted) {
-      const report = await verifyOne(shape, {
-        source,
-        lake,
-        contracts: contractFolder(config.contracts),
-        reached: lakeReaches(config, lake, context.signal, `${shape.schema}.${shape.table}`),
-        where: flags.where ?? null,
-        bytesPerSecond: rate,
-      });
-      reports.push(report);
-      if (flags.json !== true) context.out(describe(report, Number(flags.show)));
-    }
-  } finally {
-    await log.close();
-    await lake.close();
-  }
+  await withVerify(
+    () => context.loadConfig(flags.config),
+    context.signal,
+    async (session) => {
+      const globs = flags.tables?.split(',').map((glob) => glob.trim()) ?? session.config.source.tables;
+      const options = flags.repair === true ? REPAIR_VERIFY : {};
+      for (const shape of session.tables(globs)) {
+        let report = await session.verify(shape, { where, bytesPerSecond, options });
+        if (flags.json !== true) context.out(describe(report, Number(flags.show)));
+        if (flags.repair === true && !report.equal) {
+          const how = { url: flags.url, dryRun: false, signal: context.signal, tell: context.err, first: report };
+          report = (await repairTable(session, shape, how)).report;
+          if (flags.json !== true) context.out(describe(report, Number(flags.show)));
+        }
+        reports.push(report);
+      }
+    },
+  );
   const equal = reports.every((report) => report.equal);
   if (flags.json === true)
     context.out(
-      `${JSON.stringify({ schemaVersion: 1, equal, tables: reports.map((report) => masked(report, Number(flags.show))) })}\n`,
+      `${JSON.stringify({ schemaVersion: 1, equal, tables: reports.map((report) => maskedReport(report, Number(flags.show))) })}\n`,
     );
   else context.out(`verified: ${equal}\n`);
   return equal ? ExitCode.clean : ExitCode.findings;
@@ -96,7 +85,7 @@ function describe(report: TableReport, show: number): string {
 }
 
 /** Keys are shown, values are not: of a row's image only the cells' lengths. */
-function masked(report: TableReport, show: number): unknown {
+export function maskedReport(report: TableReport, show: number): unknown {
   const { lsn, lakeVersion, differences, ...rest } = report;
   return {
     ...rest,

@@ -1,0 +1,73 @@
+/** Source, lake and the tables of the pipeline, open for comparing. */
+import type { ObjectStore } from '../../lakehouse/store/store.ts';
+import { contractFolder } from '../ingest/contract-files.ts';
+import { createShapeFeed } from '../ingest/shape-feed.ts';
+import type { TableShape } from '../log/event.ts';
+import { matchesGlobs } from '../reader/catalog.ts';
+import type { PostgresSource } from '../reader/source.ts';
+import type { VerifyOptions } from '../replay/verify/verify.ts';
+import type { Config } from '../runtime/config.ts';
+import { ConfigError } from '../runtime/errors.ts';
+import { openLake } from './assemble/lake.ts';
+import { openLog } from './assemble/log.ts';
+import { openSource } from './assemble/source.ts';
+import { lakeReaches } from './lake-reaches.ts';
+import { verifyOne, type TableReport } from './verify-tables.ts';
+
+export interface VerifySession {
+  readonly config: Config;
+  readonly source: PostgresSource;
+  readonly lake: ObjectStore;
+  /** Tables that the reader has written to the log and that match. @throws ConfigError when none does */
+  tables(globs: readonly string[]): readonly TableShape[];
+  verify(shape: TableShape, options?: VerifyHow): Promise<TableReport>;
+}
+
+export interface VerifyHow {
+  readonly where?: string | null;
+  readonly bytesPerSecond?: number | null;
+  readonly options?: Partial<VerifyOptions>;
+}
+
+/** Closed behind the work. */
+export async function withVerify<T>(
+  reload: () => Config,
+  signal: AbortSignal,
+  work: (session: VerifySession) => Promise<T>,
+): Promise<T> {
+  const config = reload();
+  const lake = openLake(config, null, { requests: 0, sentBytes: 0, receivedBytes: 0 });
+  try {
+    const source = await openSource(config, reload);
+    const log = await openLog(config, reload);
+    try {
+      const shapes = createShapeFeed(log.reader, config.name);
+      await shapes.refresh();
+      return await work({
+        config,
+        source,
+        lake,
+        tables(globs) {
+          const wanted = shapes.tables().filter((shape) => matchesGlobs(globs, shape.schema, shape.table));
+          if (wanted.length > 0) return wanted;
+          throw new ConfigError(
+            `no table of the pipeline matches ${globs.join(', ')}`,
+            'see `sluice status` for the tables, and start `sluice run` if there are none yet',
+          );
+        },
+        verify: (shape, how = {}) =>
+          verifyOne(shape, {
+            source,
+            lake,
+            contracts: contractFolder(config.contracts),
+            reached: lakeReaches(config, lake, signal, `${shape.schema}.${shape.table}`),
+            ...how,
+          }),
+      });
+    } finally {
+      await log.close();
+    }
+  } finally {
+    await lake.close();
+  }
+}

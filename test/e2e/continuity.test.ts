@@ -1,0 +1,185 @@
+/**
+ * The commands that act on a running pipeline, as a person types them: pause, resume, backfill, repair. What they did is told
+ * by `sluice verify`, which compares the rows themselves. Holes are made at the source, in a transaction that takes the table
+ * out of the publication and puts it back: the stream never hears of what was written in between.
+ */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { freePort } from '../../ops/local/free-port.ts';
+import { getPostgres, type TestDatabase } from '../support/postgres.ts';
+import { requires } from '../support/requirements.ts';
+import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const suite = await requires('continuity commands', 'pg18');
+
+suite('continuity commands', { timeout: 180_000 }, () => {
+  const folder = temporaryFolder('continuity');
+  let database: TestDatabase;
+  let options: { cwd: string; env: Record<string, string> };
+  let service: SluiceProcess;
+
+  const sluice = async (...args: string[]) => {
+    const { code, out, err } = await runSluice(args, options);
+    return { code, out, err, json: /^\s*\{/.test(out) ? (JSON.parse(out) as Record<string, unknown>) : {} };
+  };
+  const start = async (): Promise<void> => {
+    service = startSluice(['run'], options);
+    await waitFor('the service', async () => (await sluice('status', '--json')).code === 0);
+  };
+  const stop = async (): Promise<void> => {
+    service.kill('SIGTERM');
+    const { code, err } = await service.ended;
+    expect(code, err).toBe(0);
+  };
+  /** Changes that the stream does not hear of. */
+  const unheard = (table: string, sql: string): Promise<unknown> =>
+    database.query(
+      `begin; alter publication sluice_cont drop table ${table}; ${sql}; alter publication sluice_cont add table ${table}; commit`,
+    );
+  const verify = async (table: string) => {
+    const { code, out, err } = await sluice('verify', '--tables', `public.${table}`, '--json');
+    const [report] = (JSON.parse(out || '{"tables": []}') as { tables: { equal: boolean; differing: number }[] })
+      .tables;
+    return { code, err, ...report };
+  };
+  const state = async (table: string) => {
+    const { json } = await sluice('status', '--json');
+    const tables = json['tables'] as { table: string; state: string; committedLsn: string; version: string }[];
+    return tables.find((each) => each.table === `public.${table}`);
+  };
+
+  beforeAll(async () => {
+    buildSluice();
+    database = await getPostgres();
+    mkdirSync(join(folder, 'contracts'));
+    writeFileSync(
+      join(folder, 'sluice.yaml'),
+      `name: cont
+source: {postgres: "\${PGURL}", tables: ["public.*"], snapshot: {chunkRows: 1000}}
+lake: {uri: ./lake}
+stream: {trigger: 100ms}
+http: {port: ${await freePort()}}
+logging: {level: warn}
+`,
+    );
+    options = { cwd: folder, env: { PGURL: database.url } };
+    await database.query(`
+      create table orders (id bigint primary key, note text, amount numeric(12,2));
+      create table lines (order_id int, part text, n int, primary key (order_id, part));
+      create table other (id int primary key, v text);
+      insert into orders select i, 'order ' || i, i / 7.0 from generate_series(1, 5000) i;
+      insert into lines select i, 'part ''' || i % 3, i from generate_series(1, 500) i;
+      insert into other select i, 'v' from generate_series(1, 100) i;`);
+    await start();
+    await waitFor('the first snapshot', async () => (await verify('other')).equal === true);
+  });
+  afterAll(async () => {
+    await stop();
+    await database.close();
+  });
+
+  it('pause holds one table while the others go on, over a restart, and resume catches up', async () => {
+    expect(await sluice('pause', 'orders')).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('until it is resumed'),
+    });
+    const before = await state('orders');
+    expect(before?.state).toBe('PAUSED');
+    await database.query(
+      `update orders set note = 'paused' where id <= 100; update other set v = 'moved' where id <= 10`,
+    );
+    expect((await verify('other')).equal).toBe(true);
+    await stop();
+    await start();
+    expect(await state('orders')).toMatchObject({ state: 'PAUSED' });
+    expect((await verify('other')).equal).toBe(true);
+    expect(await sluice('resume', 'public.orders', '--json')).toMatchObject({
+      code: 0,
+      json: { tables: ['public.orders'] },
+    });
+    expect((await verify('orders')).equal).toBe(true);
+    expect((await state('orders'))?.state).toBe('STREAMING');
+  });
+
+  it('repair finds what differs, is missing or extra, reads those keys alone, and compares again', async () => {
+    await verify('orders');
+    await unheard(
+      'orders',
+      `update orders set amount = amount + 1 where id = 17; insert into orders values (7001, 'missing', 1); delete from orders where id in (23, 24)`,
+    );
+    expect(await verify('orders')).toMatchObject({ code: 1, equal: false, differing: 4 });
+    const dry = await sluice('repair', 'orders', '--dry-run', '--json');
+    expect(dry).toMatchObject({
+      code: 1,
+      json: { plan: 'keys', equal: false, keys: 0, differences: { differs: 1, missing: 1, extra: 2 } },
+    });
+    expect(await verify('orders')).toMatchObject({ differing: 4 });
+    const done = await sluice('repair', 'orders');
+    expect(done.out).toContain('reads 4 keys again');
+    expect(done).toMatchObject({ code: 0, out: expect.stringContaining('equal now') });
+    expect(await verify('orders')).toMatchObject({ code: 0, equal: true });
+    expect(await sluice('repair', 'orders')).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('nothing to repair'),
+    });
+  });
+
+  it('verify --repair mends a table whose key has several columns', async () => {
+    await unheard('lines', `delete from lines where order_id = 5; update lines set n = -1 where order_id = 7`);
+    expect(await sluice('verify', '--tables', 'public.lines', '--repair')).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('verified: true'),
+    });
+    expect(await verify('lines')).toMatchObject({ equal: true });
+  });
+
+  it('backfill reads what a condition selects, or the whole table, while rows change', async () => {
+    await unheard('orders', `update orders set note = 'unheard' where id between 1000 and 1999`);
+    expect(
+      await sluice('backfill', 'orders', '--where', 'id between 1000 and 1999', '--dry-run', '--json'),
+    ).toMatchObject({
+      code: 0,
+      json: { dryRun: true },
+    });
+    expect(await verify('orders')).toMatchObject({ equal: false, differing: 1000 });
+    const part = await sluice('backfill', 'orders', '--where', "id < 1500 and note = 'unheard'", '--json');
+    expect(part, part.err).toMatchObject({ code: 0, json: { phase: 'done', rows: 500, inLake: true } });
+    expect(await verify('orders')).toMatchObject({ differing: 500 });
+    const writes = (async () => {
+      for (let i = 0; i < 50; i += 1) {
+        await database.query(
+          `update orders set note = 'live ' || ${i} where id % 50 = ${i}; delete from orders where id = ${4000 + i}`,
+        );
+      }
+    })();
+    const whole = await sluice('backfill', 'orders', '--json');
+    await writes;
+    expect(whole, whole.err).toMatchObject({ code: 0, json: { phase: 'done', resumable: true, inLake: true } });
+    expect(await verify('orders')).toMatchObject({ code: 0, equal: true });
+  });
+
+  it('backfill within a rate; --exact removes what the source no longer has', async () => {
+    await unheard('orders', `delete from orders where id between 3000 and 3049`);
+    const done = await sluice('backfill', 'orders', '--rate', '100MB', '--exact', '--json');
+    expect(done, done.err).toMatchObject({ code: 0, json: { phase: 'done', resumable: false, removed: 50 } });
+    expect(await verify('orders')).toMatchObject({ code: 0, equal: true });
+  });
+
+  it('refuses what it cannot do, and says what would', async () => {
+    expect(await sluice('pause', 'ordrs')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("did you mean 'public.orders'"),
+    });
+    expect(await sluice('backfill', 'orders', '--where', 'true); drop table orders')).toMatchObject({ code: 2 });
+    expect(await sluice('backfill', 'orders', '--where', 'no_such_column = 1')).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('no_such_column'),
+    });
+    expect(await sluice('backfill', 'orders', '--cancel')).toMatchObject({ code: 2 });
+    expect(await sluice('pause', 'orders', '--url', 'http://127.0.0.1:1')).toMatchObject({ code: 3 });
+    expect(await verify('orders')).toMatchObject({ equal: true });
+  });
+});
