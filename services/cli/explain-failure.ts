@@ -5,6 +5,7 @@ import type { ParquetErrorCode } from '../../lakehouse/parquet/parquet-error.ts'
 import type { SqlErrorCode } from '../../lakehouse/read/sql-error.ts';
 import type { StoreErrorCode } from '../../lakehouse/store/store.ts';
 import type { TableErrorCode } from '../../lakehouse/table/table-error.ts';
+import type { CommandErrorCode } from '../../contracts/cli/exit-code.ts';
 import type { ViolationCode } from '../../contracts/engine/gate.ts';
 import type { ContractErrorCode } from '../../contracts/engine/parse.ts';
 import type { PrivacyErrorCode } from '../../contracts/engine/privacy.ts';
@@ -29,6 +30,7 @@ type KnownWord =
   | ParquetErrorCode
   | SqlErrorCode
   | ContractErrorCode
+  | CommandErrorCode
   | PrivacyErrorCode
   | TypeMappingError['code']
   | ViolationCode

@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { sourceFiles } from '../../test/support/source-files.ts';
 import { CODES, codeOf, findCode, nearCodes } from './codes.ts';
 import type { CodeEntry } from './codes/code-entry.ts';
 
@@ -44,22 +45,15 @@ describe('the table of codes', () => {
     expect(lacking).toEqual([]);
   });
 
-  it('names only commands that exist', () => {
-    const commands = new Set(
-      readdirSync(join(REPOSITORY, 'services/cli/commands')).flatMap((name) => {
-        const text = readFileSync(join(REPOSITORY, 'services/cli/commands', name), 'utf8');
-        return [...text.matchAll(/\.command\('([a-z]+)/g)].map((match) => match[1] ?? '');
-      }),
-    );
-    expect(commands.has('explain')).toBe(true);
-    const said = entries.flatMap(([, { code, remedy }]) =>
-      [...`${remedy}\n${pageText(`${code}.md`)}`.matchAll(/(?:`|^|&& |npx )sluice ([a-z]+)/gm)].map((match) => ({
-        code,
-        command: match[1] ?? '',
-      })),
-    );
-    expect(said.length).toBeGreaterThan(50);
-    expect(said.filter(({ command }) => !commands.has(command))).toEqual([]);
+  it('knows every word that the services throw by name', () => {
+    const thrown = sourceFiles('services')
+      .filter(({ path }) => !path.endsWith('.test.ts'))
+      .flatMap(({ path, text }) =>
+        [...text.matchAll(/new SluiceError\(\s*'([A-Z_]+)'/g)].map((match) => ({ path, word: match[1] ?? '' })),
+      );
+    expect(thrown.length).toBeGreaterThan(5);
+    // A new word goes into one of services/runtime/codes/, with a page docs/codes/SLU-nnnn.md and a line in its README.md.
+    expect(thrown.filter(({ word }) => codeOf(word) === null)).toEqual([]);
   });
 
   it('links from the index to every page', () => {

@@ -29,7 +29,7 @@ export const QUARANTINE_CODES = {
     title: 'a value is not among the allowed ones',
     exit: ExitCode.clean,
     retry: false,
-    remedy: 'add the value to the contract, or correct the row',
+    remedy: 'add the value to the contract, set enumOpen: true, or correct the row',
   },
   LENGTH: {
     code: 'SLU-7105',
