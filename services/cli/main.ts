@@ -11,6 +11,9 @@ import { explainFailure } from './explain-failure.ts';
 // The SDK's notice about Node versions would stand in front of every answer; `engines` says what is supported.
 process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
 
+/** How long open handles may live on after a command's end. */
+const LINGER_MS = 1_000;
+
 const abort = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
@@ -81,3 +84,10 @@ try {
   if (!(error instanceof CommanderError)) throw error;
   process.exitCode = error.exitCode === 0 ? ExitCode.clean : ExitCode.usage;
 }
+
+// The command is over: a socket that does not close (a broker that was killed) must not keep the process alive.
+const linger = (): void => {
+  if (process.stdout.writableLength === 0 && process.stderr.writableLength === 0) process.exit();
+  setTimeout(linger, LINGER_MS).unref();
+};
+setTimeout(linger, LINGER_MS).unref();

@@ -12,7 +12,7 @@ import type { Config } from '../runtime/config.ts';
 import type { CliContext } from './command.ts';
 import { createControl } from './control-actions.ts';
 import { startPipeline, type Pipeline, type PipelineParts } from './pipeline.ts';
-import { statusReport } from './status-report.ts';
+import { numbered, statusReport } from './status-report.ts';
 import { markBehind } from './verify-tables.ts';
 
 export interface ServiceOptions {
@@ -26,7 +26,8 @@ export interface ServiceOptions {
 
 /** A loop that has not turned for this long is not alive; an outside part that has not answered for this long is not ready. */
 const SILENCE_MS = 60_000;
-const STOP_MS = 10_000;
+/** Ends in order within this; main.ts then ends what would still keep the process alive. */
+const STOP_MS = 7_500;
 const WATCH_MS = 1_000;
 
 export async function runService(options: ServiceOptions, context: CliContext): Promise<ExitCode> {
@@ -93,7 +94,7 @@ async function catchUp(
   const report = statusReport(pipeline, options.config.name);
   const broken = report.tables.filter((table) => table.why !== null);
   for (const table of broken)
-    context.err(`sluice: ${table.table} ${table.state}: ${table.why ?? ''}\n  ${table.remedy ?? ''}\n`);
+    context.err(`sluice: ${table.table} ${numbered(table.state)}: ${table.why ?? ''}\n  ${table.remedy ?? ''}\n`);
   if (report.reader?.stopped != null || broken.length > 0) return ExitCode.namedState;
   const quarantined = report.tables.reduce((sum, table) => sum + table.quarantined, 0);
   logger.info({ quarantined, consistent: report.consistent }, 'caught up');
