@@ -1,5 +1,6 @@
 /** One table of states, positions and lag, from a running pipeline. `sluice status` asks the endpoint for it. */
 import { formatLsn } from '../log/position.ts';
+import { codeOf } from '../runtime/codes.ts';
 import { formatSize } from '../runtime/duration.ts';
 import type { Pipeline } from './pipeline.ts';
 
@@ -114,7 +115,7 @@ export function describeStatus(report: StatusReport): string {
   if (reader !== null) {
     text += `reader ${reader.phase}: source ${reader.sourceLsn}, log ${reader.logLsn}, confirmed ${reader.confirmedLsn}, lag ${formatSize(Number(reader.lagBytes))}\n`;
     if (reader.stopped !== null)
-      text += `  ${reader.stopped.state}: ${reader.stopped.detail}\n  ${reader.stopped.remedy}\n`;
+      text += `  ${numbered(reader.stopped.state)}: ${reader.stopped.detail}\n  ${reader.stopped.remedy}\n`;
     if (reader.lastError !== null) text += `  last error: ${reader.lastError}\n`;
   }
   if (report.consistent !== null) text += `consistent at ${report.consistent.lsn}\n`;
@@ -124,7 +125,13 @@ export function describeStatus(report: StatusReport): string {
     text += `${table.table}  ${table.state}${progress}  version ${table.version ?? '-'}  at ${table.committedLsn ?? '-'}  lag ${formatSize(Number(table.lagBytes))} ${table.lagSeconds} s${last}\n`;
     if (table.quarantined > 0)
       text += `  ${table.quarantined} quarantined in this run, ${table.staleKeys} keys stale\n`;
-    if (table.why !== null) text += `  ${table.why}\n  ${table.remedy ?? ''}\n`;
+    if (table.why !== null) text += `  ${numbered(table.state)}: ${table.why}\n  ${table.remedy ?? ''}\n`;
   }
   return text;
+}
+
+/** `SLU-6010 SLOT_LOST`, for `sluice explain`. */
+export function numbered(state: string): string {
+  const found = codeOf(state);
+  return found === null ? state : `${found.entry.code} ${state}`;
 }
