@@ -8,6 +8,7 @@ import { doctorCommand } from './commands/doctor.ts';
 import { explainCommand } from './commands/explain.ts';
 import { initCommand } from './commands/init.ts';
 import { pauseCommand, resumeCommand } from './commands/pause.ts';
+import { quarantineCommands } from './commands/quarantine.ts';
 import { repairCommand } from './commands/repair.ts';
 import { teardownCommand } from './commands/teardown.ts';
 import { readerCommand, runCommand, streamCommand } from './commands/run.ts';
@@ -29,6 +30,7 @@ export const COMMANDS: readonly CommandModule[] = [
   verifyCommand,
   repairCommand,
   backfillCommand,
+  quarantineCommands,
   teardownCommand,
   tableCommands,
   sqlCommand,

@@ -168,6 +168,74 @@ logging: {level: warn}
     expect(await verify('orders')).toMatchObject({ code: 0, equal: true });
   });
 
+  it('quarantine lists, shows, retries after the contract was mended, and gives up; with and without a service', async () => {
+    const contract = (highest: number): void =>
+      writeFileSync(
+        join(folder, 'contracts/public.priced.odcs.yaml'),
+        `apiVersion: v3.1.0
+kind: DataContract
+id: priced
+version: 1.0.${highest}
+status: active
+schema:
+  - name: priced
+    physicalName: public.priced
+    physicalType: table
+    logicalType: object
+    properties:
+      - {name: id, logicalType: integer, physicalType: integer, primaryKey: true, primaryKeyPosition: 1, required: true}
+      - {name: secret, logicalType: string, physicalType: text, classification: restricted}
+      - {name: price, logicalType: integer, physicalType: integer, logicalTypeOptions: {maximum: ${highest}}}
+`,
+      );
+    contract(10);
+    await database.query(`create table priced (id int primary key, secret text, price int)`);
+    await waitFor('the new table', async () => (await state('priced'))?.state === 'STREAMING');
+    await database.query(
+      `insert into priced values (1, 'hush', 5), (2, 'hush', 50), (3, 'hush', 60), (4, 'hush', 700)`,
+    );
+    const parked = async () => {
+      const { json } = await sluice('quarantine', 'list', 'priced', '--json');
+      return json['rows'] as { id: string; table: string; attempts: number }[];
+    };
+    await waitFor('the parked rows', async () => (await parked()).length === 3);
+    expect(await sluice('quarantine', 'retry')).toMatchObject({
+      code: 1,
+      out: expect.stringContaining('3 parked again'),
+    });
+    const [first] = await parked();
+    expect(first).toMatchObject({ table: 'public.priced', attempts: 1 });
+    const shown = await sluice('quarantine', 'show', first?.id ?? '', '--json');
+    expect(shown, shown.err).toMatchObject({ code: 0, json: { row: { columns: { secret: '***' } } } });
+    expect(JSON.stringify(shown.json)).not.toContain('hush');
+
+    contract(100);
+    const retried = await sluice('quarantine', 'retry', 'priced', '--json');
+    expect(retried, retried.err).toMatchObject({
+      code: 1,
+      json: { tables: [{ table: 'public.priced', retried: 3, applied: 2, parkedAgain: 1 }] },
+    });
+    expect(await verify('priced')).toMatchObject({ equal: true });
+    expect((await sluice('quarantine', 'list')).out).toContain('public.priced');
+    await stop();
+    contract(1000);
+    const alone = await sluice('quarantine', 'retry', '--json');
+    expect(alone, alone.err).toMatchObject({ code: 0, json: { tables: [{ retried: 1, applied: 1, parkedAgain: 0 }] } });
+    expect(await sluice('quarantine', 'retry')).toMatchObject({ code: 0, out: 'nothing is in quarantine\n' });
+    await start();
+    expect(await verify('priced')).toMatchObject({ code: 0, equal: true });
+    await database.query(`insert into priced values (5, 'hush', 5000)`);
+    await waitFor('the parked row', async () => (await parked()).length === 1);
+    const [last] = await parked();
+    expect(await sluice('quarantine', 'drop', last?.id ?? '')).toMatchObject({ code: 0 });
+    expect(await sluice('quarantine', 'drop', last?.id ?? '')).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('not parked'),
+    });
+    expect(await sluice('quarantine', 'show', 'zz')).toMatchObject({ code: 2 });
+    expect(await parked()).toEqual([]);
+  });
+
   it('refuses what it cannot do, and says what would', async () => {
     expect(await sluice('pause', 'ordrs')).toMatchObject({
       code: 2,

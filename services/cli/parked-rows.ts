@@ -1,0 +1,72 @@
+/** The quarantine as it lies in the lake: read without the service, by every table of the pipeline. */
+import type { ObjectStore } from '../../lakehouse/store/store.ts';
+import type { Snapshot } from '../../lakehouse/table/snapshot.ts';
+import { listQuarantine, type ListOptions, type QuarantineEntry } from '../ingest/quarantine-list.ts';
+import { scanQuarantine } from '../ingest/quarantine-scan.ts';
+import { createShapeFeed } from '../ingest/shape-feed.ts';
+import { tableFolder } from '../ingest/table-target.ts';
+import type { Config } from '../runtime/config.ts';
+import { ConfigError } from '../runtime/errors.ts';
+import { openLake } from './assemble/lake.ts';
+import { openLog } from './assemble/log.ts';
+import { parseTableName } from './table-name.ts';
+import { openTable } from './verify-tables.ts';
+
+export interface ParkedRows {
+  /** All tables that have a quarantine, or the one that is named; at most `limit` rows of each. */
+  list(table: string | null, options: ListOptions): Promise<(QuarantineEntry & { readonly table: string })[]>;
+  /** The row whose id begins so. @throws ConfigError when there is none, or more than one */
+  find(prefix: string): Promise<{ readonly table: string; readonly id: string }>;
+}
+
+const ANY = new Set(['parked', 'healed', 'released', 'dropped'] as const);
+
+/** Closed behind the work. */
+export async function withParkedRows<T>(reload: () => Config, work: (rows: ParkedRows) => Promise<T>): Promise<T> {
+  const config = reload();
+  const lake = openLake(config, null, { requests: 0, sentBytes: 0, receivedBytes: 0 });
+  try {
+    const log = await openLog(config, reload);
+    try {
+      const shapes = createShapeFeed(log.reader, config.name);
+      await shapes.refresh();
+      const names = shapes.tables().map(({ schema, table }) => ({ schema, table }));
+      return await work({
+        async list(only, options) {
+          const wanted = only === null ? names : [parseTableName(only)];
+          const found: (QuarantineEntry & { table: string })[] = [];
+          for (const { schema, table } of wanted)
+            for (const entry of await listQuarantine(await quarantineOf(lake, schema, table), options))
+              found.push({ table: `${schema}.${table}`, ...entry });
+          return found;
+        },
+        async find(prefix) {
+          const found: { table: string; id: string }[] = [];
+          for (const { schema, table } of names) {
+            const snapshot = await quarantineOf(lake, schema, table);
+            if (snapshot === null) continue;
+            for await (const { id } of scanQuarantine(snapshot, { statuses: ANY, withBytes: false }))
+              if (id.startsWith(prefix)) found.push({ table: `${schema}.${table}`, id });
+          }
+          const [one, other] = found;
+          if (one === undefined || prefix === '')
+            throw new ConfigError(`no parked row has the id ${prefix}`, '`sluice quarantine list` shows the ids');
+          if (other !== undefined)
+            throw new ConfigError(
+              `${found.length} parked rows have ids that begin with ${prefix}`,
+              'give more of the id',
+            );
+          return one;
+        },
+      });
+    } finally {
+      await log.close();
+    }
+  } finally {
+    await lake.close();
+  }
+}
+
+function quarantineOf(lake: ObjectStore, schema: string, table: string): Promise<Snapshot | null> {
+  return openTable(lake, `${tableFolder(schema, table)}__quarantine`);
+}
