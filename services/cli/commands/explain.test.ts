@@ -68,14 +68,16 @@ describe('sluice explain', () => {
   });
 });
 
-describe('the pages of the codes', () => {
+describe('documents', () => {
   it('name only commands that exist', () => {
     const program = new Command('sluice');
     const inert = { run: () => () => Promise.resolve() } as unknown as CliContext;
     for (const register of COMMANDS) register(program, inert);
     const known = new Set(program.commands.map((command) => command.name()));
     const folder = join(REPOSITORY, 'docs/codes');
+    const documents = ['README.md', 'CHANGELOG.md', 'docs/operations.md', 'docs/architecture.md'];
     const texts = [
+      ...documents.map((name) => ({ name, text: readFileSync(join(REPOSITORY, name), 'utf8') })),
       ...readdirSync(folder).map((name) => ({ name, text: readFileSync(join(folder, name), 'utf8') })),
       ...Object.entries(CODES).map(([name, { remedy }]) => ({ name, text: remedy })),
     ];
