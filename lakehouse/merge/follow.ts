@@ -9,8 +9,8 @@
  * A file is indexed again when it comes back after having been removed, or when its vector shrinks (RESTORE does both):
  * rows of it live again that newer entries may hide.
  */
-import { ENTRY_WORDS, FOUND_WORDS, sortEntries } from '../index/entry.ts';
-import { sortStrided } from '../index/key-hash.ts';
+import { ENTRY_WORDS, FENCE, FOUND_WORDS, sortEntries } from '../index/entry.ts';
+import { HASH_WORDS, sortStrided } from '../index/key-hash.ts';
 import type { KeyIndex } from '../index/key-index.ts';
 import { newestTruncate } from '../index/manifest.ts';
 import { createRunBuilder } from '../index/run-builder.ts';
@@ -89,11 +89,45 @@ function newestFences(entries: Uint32Array): Uint32Array {
   for (let at = 0; at < sorted.length; at += ENTRY_WORDS) {
     const previous = kept - ENTRY_WORDS;
     const same = previous >= 0 && sameHash(sorted, previous, at);
-    if (same && !laterPosition(sorted, at, previous)) continue;
+    if (same && !laterPosition(sorted, at, sorted, previous)) continue;
     sorted.copyWithin(same ? previous : kept, at, at + ENTRY_WORDS);
     if (!same) kept += ENTRY_WORDS;
   }
   return sorted.slice(0, kept);
+}
+
+/**
+ * Fences without those that the index knows better than: of keys whose row lives (deleted and inserted again before), and
+ * of deletes older than the newest one known. Joined fence files tell of every delete there was.
+ */
+async function fencesThatHold(table: FollowedTable, snapshot: Snapshot, entries: Uint32Array): Promise<Uint32Array> {
+  if (entries.length === 0) return entries;
+  const { index } = table;
+  const hashes = hashesOf(entries);
+  const count = entries.length / ENTRY_WORDS;
+  const { found } = index.lookup(hashes, sortStrided(hashes, count, HASH_WORDS));
+  const living = new Set<string>();
+  const standing = await standingElsewhere(table, snapshot, entries, new Set());
+  for (let at = 0; at < standing.length; at += ENTRY_WORDS) living.add(standing.subarray(at, at + HASH_WORDS).join());
+  const kept: number[] = [];
+  for (let fence = 0; fence < count; fence++) {
+    const at = fence * ENTRY_WORDS;
+    if (living.has(entries.subarray(at, at + HASH_WORDS).join())) continue;
+    const known = found.subarray(fence * FOUND_WORDS, (fence + 1) * FOUND_WORDS);
+    if (known[0] === FENCE && !laterPosition(entries, at, known, -HASH_WORDS)) continue;
+    kept.push(at);
+  }
+  const out = new Uint32Array(kept.length * ENTRY_WORDS);
+  kept.forEach((at, i) => out.set(entries.subarray(at, at + ENTRY_WORDS), i * ENTRY_WORDS));
+  return out;
+}
+
+function hashesOf(entries: Uint32Array): Uint32Array {
+  const count = entries.length / ENTRY_WORDS;
+  const hashes = new Uint32Array(count * HASH_WORDS);
+  for (let i = 0; i < count; i++)
+    hashes.set(entries.subarray(i * ENTRY_WORDS, i * ENTRY_WORDS + HASH_WORDS), i * HASH_WORDS);
+  return hashes;
 }
 
 function sameHash(entries: Uint32Array, a: number, b: number): boolean {
@@ -101,9 +135,10 @@ function sameHash(entries: Uint32Array, a: number, b: number): boolean {
   return true;
 }
 
-function laterPosition(entries: Uint32Array, a: number, b: number): boolean {
+/** Whether the entry at `i` of `a` is of a later event than that at `j` of `b`. */
+function laterPosition(a: Uint32Array, i: number, b: Uint32Array, j: number): boolean {
   for (const word of [6, 9, 8, 7]) {
-    const difference = (entries[a + word] ?? 0) - (entries[b + word] ?? 0);
+    const difference = (a[i + word] ?? 0) - (b[j + word] ?? 0);
     if (difference !== 0) return difference > 0;
   }
   return false;
@@ -117,7 +152,8 @@ async function applyCommits(table: FollowedTable, snapshot: Snapshot, commits: r
       // Compacted meanwhile.
       loadAllFences(snapshot.store, keys, snapshot.version),
     );
-    await applyFences(index, index.version() ?? NOT_YET, fences);
+    const entries = await fencesThatHold(table, snapshot, newestFences(fences.entries));
+    await applyFences(index, index.version() ?? NOT_YET, { ...fences, entries });
   }
   const changed = changedFiles(index, snapshot, commits);
   const isLive = (path: string): boolean => snapshot.files.get(path) !== null;
@@ -197,8 +233,7 @@ async function standingElsewhere(
 ): Promise<Uint32Array> {
   const { index, vectors } = table;
   const count = entries.length / ENTRY_WORDS;
-  const hashes = new Uint32Array(count * 4);
-  for (let i = 0; i < count; i++) hashes.set(entries.subarray(i * ENTRY_WORDS, i * ENTRY_WORDS + 4), i * 4);
+  const hashes = hashesOf(entries);
   const { found, extra } = index.lookup(hashes, sortStrided(hashes, count, 4));
   const hits: { key: number; file: AddFile; ordinal: number; row: number }[] = [];
   const note = (key: number, ordinal: number, row: number): void => {

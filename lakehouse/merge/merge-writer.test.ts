@@ -415,6 +415,10 @@ describe('several writers of one table', () => {
     );
     const done = await two.commit(late, { txns: [{ appId: 'two', version: 1n }], info: {}, timestampMs: 0 });
     expect(done.conflicts).toBe(1);
+    // What was written before the race was lost is what is committed: three batches, three files.
+    const files: string[] = [];
+    for await (const { key } of store.list('')) if (key.startsWith('part-')) files.push(key);
+    expect(files.length).toBe(3);
     expect(await valuesOf(store, 'id', 'n')).toEqual([
       [0, 0],
       [1, 1],
@@ -452,6 +456,33 @@ describe('several writers of one table', () => {
       [2, 5],
       [3, 9],
     ]);
+  });
+  test("another's joined fences do not hide rows that were deleted and came back", async () => {
+    const store = createMemoryStore();
+    const one = await open(store);
+    await write(
+      one,
+      batchOf([
+        [1n, 1n, full(1)],
+        [2n, 1n, full(1)],
+      ]),
+      'one',
+    );
+    await write(one, batchOf([[1n, 2n, 'delete']]), 'one');
+    await write(one, batchOf([[1n, 3n, full(3)]]), 'one');
+    const two = await open(store, { checkpointEvery: 1 });
+    await write(two, batchOf([[2n, 4n, 'delete']]), 'two');
+    await two.settled();
+    const done = await write(
+      one,
+      batchOf([
+        [1n, 5n, { n: 5 }],
+        [2n, 3n, full(9)],
+      ]),
+      'one',
+    );
+    expect([...done.outcomes]).toEqual([RowOutcome.update, RowOutcome.stale]);
+    expect(await valuesOf(store, 'id', 'n', 'body')).toEqual([[1, 5, 'text']]);
   });
   test('of one stream stop by name', async () => {
     const store = createMemoryStore();

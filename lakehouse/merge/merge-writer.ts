@@ -66,6 +66,8 @@ export interface MergeTableOptions {
 const COMPACTION_LOOK_COMMITS = 16;
 /** Columns rewritten at a time beside running merges, bytes: some tenths of a second of the one thread. */
 const AUTO_COMPACT_BYTES = 32 * 1024 * 1024;
+/** Races lost in a row before a batch gives up: writers that commit without a pause are met by patience. */
+const RACES_MAX = 200;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** What the owner of a table can do beside merging. */
@@ -167,7 +169,7 @@ export async function openMergeTable(options: MergeTableOptions): Promise<OwnedM
         staged = await stage(resolved, staged.reusable);
         return staged;
       },
-      { now },
+      { now, attemptsMax: RACES_MAX },
     );
     await failpoint('after-table-commit');
     state.advance(done.snapshot);

@@ -61,13 +61,16 @@ export interface StageInput {
   readonly earlier: Reusable | null;
 }
 
-/** Objects that do not depend on what the table holds, for the next try after a lost race. */
+/** Objects of an attempt, for the next one after a lost race. */
 export interface Reusable {
-  readonly rows: Uint32Array;
-  readonly fenced: Uint32Array;
-  readonly schema: StructType;
-  readonly files: WrittenFiles;
+  readonly resolution: Resolution;
+  /** `metaData.schemaString` that they were written with. */
+  readonly schema: string;
+  /** Whether values of stored rows went into them. */
+  readonly usedStored: boolean;
+  readonly files: readonly WrittenFiles[];
   readonly fence: FenceFile;
+  readonly changes: ChangeFiles;
 }
 
 interface FenceFile {
@@ -128,55 +131,77 @@ async function stageAppend(input: StageInput, merged: MergedSchema, evolution: E
 const NO_FENCE: FenceFile = { keys: [], bytes: 0 };
 
 async function stageUpsert(input: StageInput, merged: MergedSchema, evolution: Evolution): Promise<Staged> {
-  const { settings, snapshot, keyed, resolution, truncated, earlier } = input;
+  const { settings, keyed, resolution, earlier } = input;
   const mode = settings.mode === 'append' ? 'merge' : settings.mode;
   const plan = planRows(mode, resolution);
-  const { truncate } = keyed.source;
-  const feed = writesChanges(input, plan);
-  const written = await buildWrittenRows({
-    ...input,
-    merged,
-    plan: plan.write,
-    imagesOf: feed ? plan.replaced : new Uint32Array(0),
-  });
   const target = fileSettings(input, evolution);
   const replaced = replacedRows(input, plan);
-  const taken = earlier !== null && mayReuse(earlier, plan, evolution.schema, written) ? earlier : null;
+  const taken = earlier !== null && mayReuse(earlier, input, plan, schemaOf(input, evolution)) ? earlier : null;
+  const [own, deleted] = await Promise.all([
+    taken ?? writeOwn(input, { mode, plan, merged, evolution, target, replaced }),
+    deleteRows(input, target, replaced),
+  ]);
+  const staged = toStaged(input, evolution, {
+    files: own.files,
+    deleted,
+    fence: own.fence,
+    cdcs: own.changes.cdcs,
+    cdcBytes: own.changes.bytes,
+    fenceEntries: fenceEntries(keyed, plan.fenced, input.nowMs),
+  });
+  return { ...staged, reusable: own };
+}
+
+interface OwnObjects {
+  readonly mode: Exclude<MergeMode, 'append'>;
+  readonly plan: RowPlan;
+  readonly merged: MergedSchema;
+  readonly evolution: Evolution;
+  readonly target: FileSettings;
+  readonly replaced: ReadonlyMap<string, RowSet>;
+}
+
+/** Everything but the deletions: data, fences, changes. */
+async function writeOwn(input: StageInput, own: OwnObjects): Promise<Reusable> {
+  const { snapshot, keyed, truncated, resolution } = input;
+  const { mode, plan, merged, evolution, target, replaced } = own;
+  const { truncate } = keyed.source;
+  const feed = writesChanges(input, plan);
+  const imagesOf = feed ? plan.replaced : new Uint32Array(0);
+  const written = await buildWrittenRows({ ...input, merged, plan: plan.write, imagesOf });
   const newRows = { batch: written.batch, ...rowsIdentity(keyed, plan) };
-  const cleared: ChangeFiles[] = [];
+  const parts: ChangeFiles[] = [];
   const clearedImages = async (before: ColumnBatch, after: ColumnBatch | null): Promise<void> => {
-    if (!feed) return;
-    const parts: ChangePart[] =
-      after === null
-        ? [{ type: 'delete', rows: before }]
-        : [
-            { type: 'update_preimage', rows: before },
-            { type: 'update_postimage', rows: after },
-          ];
-    cleared.push(await writeChangeFiles(target, parts));
+    if (feed) parts.push(await writeChangeFiles(target, imagesOfCleared(before, after)));
   };
-  const [files, softened, deleted, fence, changes] = await Promise.all([
-    taken?.files ?? writeDataFiles(target, newRows),
+  const [files, softened, fence, changes] = await Promise.all([
+    writeDataFiles(target, newRows),
     mode === 'soft-delete' && truncate !== null
       ? softTruncate(snapshot, target, keyed.source.keyColumns, truncated.rows, replaced, truncate, clearedImages)
       : [],
-    deleteRows(input, target, replaced),
-    taken?.fence ?? fenceFile(input, plan),
+    fenceFile(input, plan),
     feed && (plan.replaced.length > 0 || truncate !== null)
       ? writeChangeFiles(target, changeParts(plan, written))
       : NO_CHANGES,
   ]);
   if (feed && mode === 'merge' && truncate !== null) await clearedRows(input, target, clearedImages);
-  const staged = toStaged(input, evolution, {
+  const all = [changes, ...parts];
+  return {
+    resolution,
+    schema: schemaOf(input, evolution),
+    usedStored: written.usedBase || feed || truncate !== null,
     files: [files, ...softened],
-    deleted,
     fence,
-    cdcs: [...changes.cdcs, ...cleared.flatMap((one) => one.cdcs)],
-    cdcBytes: cleared.reduce((sum, one) => sum + one.bytes, changes.bytes),
-    fenceEntries: fenceEntries(keyed, plan.fenced, input.nowMs),
-  });
-  const reusable = { rows: plan.write.rows, fenced: plan.fenced, schema: evolution.schema, files, fence };
-  return { ...staged, reusable: written.usedBase ? null : reusable };
+    changes: { cdcs: all.flatMap((one) => one.cdcs), bytes: all.reduce((sum, one) => sum + one.bytes, 0) },
+  };
+}
+
+function imagesOfCleared(before: ColumnBatch, after: ColumnBatch | null): readonly ChangePart[] {
+  if (after === null) return [{ type: 'delete', rows: before }];
+  return [
+    { type: 'update_preimage', rows: before },
+    { type: 'update_postimage', rows: after },
+  ];
 }
 
 const NO_CHANGES: ChangeFiles = { cdcs: [], bytes: 0 };
@@ -206,16 +231,20 @@ async function clearedRows(
   }
 }
 
-function mayReuse(earlier: Reusable, plan: RowPlan, schema: StructType, written: WrittenRows): boolean {
-  const same = (a: Uint32Array, b: Uint32Array): boolean =>
-    a.length === b.length && a.every((value, i) => value === b[i]);
-  return (
-    !written.usedBase &&
-    plan.write.softDeleted === null &&
-    earlier.schema === schema &&
-    same(earlier.rows, plan.write.rows) &&
-    same(earlier.fenced, plan.fenced)
-  );
+const schemaOf = ({ snapshot }: StageInput, { metadata }: Evolution): string =>
+  (metadata ?? snapshot.metadata).schemaString;
+
+/** The same rows do the same; and where stored rows went into the objects, they are the very same rows. */
+function mayReuse(earlier: Reusable, { resolution, keyed }: StageInput, plan: RowPlan, schema: string): boolean {
+  if (earlier.schema !== schema || keyed.source.truncate !== null) return false;
+  const before = earlier.resolution;
+  const same = (a: ArrayLike<number>, b: ArrayLike<number>): boolean => {
+    for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+    return a.length === b.length;
+  };
+  if (!same(before.outcomes, resolution.outcomes)) return false;
+  if (!earlier.usedStored && plan.write.softDeleted === null) return true;
+  return same(before.baseFile, resolution.baseFile) && same(before.baseRow, resolution.baseRow);
 }
 
 /** Hashes and positions of the rows that are written. */

@@ -67,7 +67,7 @@ const ATTEMPTS_MAX = 40;
  * Pause after a lost race: short, for the version is free again at once, and growing, for the more lose the more there are.
  * (A store that fails is given more time: DEFAULT_BACKOFF.)
  */
-const RACE_PAUSE = { baseMs: 5, capMs: 500 };
+const RACE_PAUSE = { baseMs: 5, capMs: 100 };
 
 /** @throws TableError COMMIT_CONTENTION | COMMIT_INVALID | COMMIT_OUTCOME_UNKNOWN | PROTOCOL_UNSUPPORTED; StoreError; whatever `rebase` throws */
 export async function commitTo(
@@ -84,11 +84,14 @@ export async function commitTo(
   for (let conflicts = 0; conflicts < attemptsMax; conflicts++) {
     const outcome = await tryCommit(snapshot, proposal, token, options);
     if (outcome.kind === 'won') return { version: outcome.snapshot.version, snapshot: outcome.snapshot, conflicts };
-    snapshot = advanceSnapshot(snapshot, outcome.winners);
-    const next = await rebase(proposal, snapshot, outcome.winners);
+    // The pause comes before the look: a proposal that waits is stale by the time it is tried.
+    await backoff.sleep(backoffMs({ ...backoff, ...RACE_PAUSE }, conflicts));
+    const last = outcome.winners.at(-1)?.version ?? snapshot.version;
+    const winners = [...outcome.winners, ...(await readCommitsFrom(snapshot.store, last + 1n, options.backoff))];
+    snapshot = advanceSnapshot(snapshot, winners);
+    const next = await rebase(proposal, snapshot, winners);
     if (next === null) return { version: null, snapshot, conflicts: conflicts + 1 };
     proposal = next;
-    await backoff.sleep(backoffMs({ ...backoff, ...RACE_PAUSE }, conflicts));
   }
   throw new TableError(
     'COMMIT_CONTENTION',

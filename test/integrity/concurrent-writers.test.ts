@@ -69,6 +69,8 @@ async function writer(uri: string, tenant: string, seed: number, until: () => bo
     const request = { txns: [{ appId: tenant, version: batchId }], info: {}, timestampMs: 0 };
     const done = await table.commit(prepared, request);
     expect([...done.outcomes]).toEqual(applyToModel(model, batch, 'merge'));
+    // A trigger's pause, though a short one.
+    await sleep(random.integer(30));
     if (random.integer(25) !== 0) continue;
     await table.close();
     if (random.integer(2) === 0) lost++;
