@@ -101,4 +101,11 @@ export const COMMAND_CODES = {
     retry: false,
     remedy: 'set http.token for the service and for this command',
   },
+  INTERNAL: {
+    code: 'SLU-1015',
+    title: 'an error that has no name here',
+    exit: ExitCode.findings,
+    retry: false,
+    remedy: 'report the message and the log line; then start the service again',
+  },
 } as const satisfies Readonly<Record<string, CodeEntry>>;

@@ -14,8 +14,8 @@ export const LOG_CODES = {
     code: 'SLU-3002',
     title: 'another reader took over the log',
     exit: ExitCode.namedState,
-    retry: false,
-    remedy: 'stop one of the two readers',
+    retry: true,
+    remedy: 'stop one of the two readers, unless the second one is a standby',
   },
   LOG_AUTHENTICATION: {
     code: 'SLU-3003',

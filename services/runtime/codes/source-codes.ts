@@ -35,7 +35,7 @@ export const SOURCE_CODES = {
     code: 'SLU-2005',
     title: 'TLS with PostgreSQL failed',
     exit: ExitCode.environment,
-    retry: false,
+    retry: true,
     remedy: 'correct source.sslmode, sslrootcert, sslcert or sslkey',
   },
   SOURCE_ACCESS_DENIED: {
