@@ -44,7 +44,7 @@ const DRIVERS: Readonly<Record<string, RegExp>> = {
   ajv: /^contracts\/engine\//,
   'ajv-formats': /^contracts\/engine\//,
   yaml: /^(contracts\/engine\/[a-z-]+|services\/ingest\/contract-[a-z-]+|services\/runtime\/config)\.ts$/,
-  fastify: /^services\/(runtime\/http[a-z-]*\.ts|console\/)/,
+  fastify: /^services\/(runtime\/(http|control)[a-z-]*\.ts|console\/)/,
   commander: /^(services|contracts)\/cli\//,
   tsx: /^services\/cli\/assemble\/typescript-module\.ts$/,
   pino: /^services\/runtime\/logger\.ts$/,

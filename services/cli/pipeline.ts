@@ -19,6 +19,7 @@ import type { Config } from '../runtime/config.ts';
 import type { FailpointHook } from '../runtime/failpoints.ts';
 import type { Logger } from '../runtime/logger.ts';
 import type { Metrics } from '../runtime/metrics.ts';
+import { foreignTables } from './assemble/foreign-tables.ts';
 import { claimLake, identityOf } from './assemble/identity.ts';
 import { openLake, type StoreCounts } from './assemble/lake.ts';
 import { openLog } from './assemble/log.ts';
@@ -174,13 +175,16 @@ function openReader(
 async function openIngest(options: PipelineOptions, log: EventLog, lake: ObjectStore): Promise<IngestHandle> {
   const { config, logger, metrics } = options;
   const queries = await userQueries(config, process.cwd());
+  const contracts = contractFolder(config.contracts);
+  const foreign = await foreignTables(config, contracts);
   return startIngest({
+    ...(foreign === null ? {} : { foreign }),
     queries,
     name: config.name,
     log,
     lake,
     stateFolder: config.state,
-    contracts: contractFolder(config.contracts),
+    contracts,
     trigger:
       config.stream.trigger === 'available-now'
         ? { kind: 'available-now' }

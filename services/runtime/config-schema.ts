@@ -73,6 +73,21 @@ export const CONFIG_SCHEMA = {
     partitions: integer(1, 1, 'partitions of a new data topic'),
     replicationFactor: integer(1, 1, 'copies of a new topic'),
     retention: { kind: 'duration', default: '7d', help: 'how long events are kept' } as Field,
+    debezium: {
+      topics: {
+        kind: 'list',
+        default: [],
+        help: "topics that Debezium writes, read by the stream instead of our reader's",
+      } as Field,
+      decimals: choice(['precise', 'string', 'double'], 'precise', 'its decimal.handling.mode'),
+      times: choice(
+        ['adaptive', 'adaptive_time_microseconds', 'connect', 'isostring'],
+        'adaptive',
+        'its time.precision.mode',
+      ),
+      binary: choice(['bytes', 'base64', 'base64-url-safe', 'hex'], 'bytes', 'its binary.handling.mode'),
+      placeholder: text('__debezium_unavailable_value', 'its unavailable.value.placeholder'),
+    },
     ssl: tls('the brokers'),
     sasl: {
       mechanism: choice(['plain', 'scram-sha-256', 'scram-sha-512', 'oauthbearer'], null, 'how to log in'),

@@ -47,6 +47,13 @@ export interface Config {
     readonly replicationFactor: number;
     /** Milliseconds. */
     readonly retention: number;
+    readonly debezium: {
+      readonly topics: readonly string[];
+      readonly decimals: 'precise' | 'string' | 'double';
+      readonly times: 'adaptive' | 'adaptive_time_microseconds' | 'connect' | 'isostring';
+      readonly binary: 'bytes' | 'base64' | 'base64-url-safe' | 'hex';
+      readonly placeholder: string;
+    };
     readonly ssl: TlsFiles;
     readonly sasl: {
       readonly mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512' | 'oauthbearer' | null;

@@ -31,9 +31,9 @@ beforeAll(async () => {
   instance = await DuckDBInstance.create(':memory:');
   const connection = await instance.connect();
   await connection.run('CREATE TABLE t (id INTEGER, a VARCHAR, "b""c" VARCHAR)');
-  const text = (cell: unknown): string => (cell === null ? 'NULL' : `'${String(cell).replaceAll("'", "''")}'`);
+  const text = (cell: unknown): string => (typeof cell === 'string' ? `'${cell.replaceAll("'", "''")}'` : 'NULL');
   for (const row of ROWS)
-    await connection.run(`INSERT INTO t VALUES (${String(row['id'])}, ${text(row['a'])}, ${text(row['b"c'])})`);
+    await connection.run(`INSERT INTO t VALUES (${Number(row['id'])}, ${text(row['a'])}, ${text(row['b"c'])})`);
   connection.closeSync();
 });
 afterAll(() => instance.closeSync());
