@@ -1,5 +1,5 @@
 /** What the commands' argument lists share: registration, formats, choices, the contracts to work on. */
-import { resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { Option } from 'commander';
 import type { Command } from 'commander';
 import { CommandError, EXIT } from './exit-code.ts';
@@ -31,7 +31,10 @@ export function openSettings(
   folder: string | undefined,
 ): { readonly paths: readonly string[]; readonly settings: Settings } {
   const chosen = paths.length > 0 ? paths : [folder ?? 'contracts'];
-  const folders = [...(folder === undefined ? [] : [folder]), ...chosen].map((path) => resolve(ports.cwd, path));
+  const folders = [...(folder === undefined ? [] : [folder]), ...chosen].map((given) => {
+    const path = resolve(ports.cwd, given);
+    return ports.files.kind(path) === 'file' ? dirname(path) : path;
+  });
   return { paths: chosen, settings: readSettings(ports, [...folders, resolve(ports.cwd, 'contracts')]) };
 }
 

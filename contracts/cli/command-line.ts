@@ -5,13 +5,22 @@ import { formatFinding } from '../engine/finding.ts';
 import type { Register, Registry } from './arguments.ts';
 import { registerCheck } from './check-arguments.ts';
 import { registerDiff } from './diff-arguments.ts';
+import { registerDocs } from './docs/docs-command.ts';
 import { registerExport } from './export-command.ts';
+import { registerInfer } from './infer-command.ts';
 import { registerTest } from './test-arguments.ts';
 import { CommandError, EXIT } from './exit-code.ts';
 import type { ExitCode } from './exit-code.ts';
 import type { Ports } from './ports.ts';
 
-const COMMANDS: readonly Register[] = [registerCheck, registerDiff, registerTest, registerExport];
+const COMMANDS: readonly Register[] = [
+  registerCheck,
+  registerDiff,
+  registerInfer,
+  registerTest,
+  registerExport,
+  registerDocs,
+];
 
 /** Runs `contracts ARGS`. */
 export async function runContracts(args: readonly string[], ports: Ports): Promise<ExitCode> {

@@ -1,10 +1,11 @@
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import type { Stats } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { FilePort } from '../../../contracts/cli/ports.ts';
 
 export const diskFiles: FilePort = {
   kind(path) {
-    const found = statSync(path, { throwIfNoEntry: false });
+    const found = entryAt(path);
     return found === undefined ? null : found.isDirectory() ? 'folder' : 'file';
   },
   read: (path) => readFileSync(path, 'utf8'),
@@ -14,6 +15,16 @@ export const diskFiles: FilePort = {
     writeFileSync(path, text);
   },
 };
+
+/** A path below a file names nothing, too. */
+function entryAt(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOTDIR') return undefined;
+    throw error;
+  }
+}
 
 /** Hidden folders and node_modules hold no contracts. Links are not followed. */
 function below(folder: string, prefix: string): string[] {
