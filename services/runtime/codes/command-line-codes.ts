@@ -108,4 +108,11 @@ export const COMMAND_CODES = {
     retry: false,
     remedy: 'report the message and the log line; then start the service again',
   },
+  TABLE_STANDS_STILL: {
+    code: 'SLU-1016',
+    title: 'the table stands still and cannot be compared',
+    exit: ExitCode.namedState,
+    retry: false,
+    remedy: 'look at `sluice status`; resume or repair the table first',
+  },
 } as const satisfies Readonly<Record<string, CodeEntry>>;
