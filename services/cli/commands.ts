@@ -8,6 +8,7 @@ import { doctorCommand } from './commands/doctor.ts';
 import { explainCommand } from './commands/explain.ts';
 import { initCommand } from './commands/init.ts';
 import { pauseCommand, resumeCommand } from './commands/pause.ts';
+import { planCommand } from './commands/plan.ts';
 import { quarantineCommands } from './commands/quarantine.ts';
 import { repairCommand } from './commands/repair.ts';
 import { teardownCommand } from './commands/teardown.ts';
@@ -24,6 +25,7 @@ export const COMMANDS: readonly CommandModule[] = [
   streamCommand,
   statusCommand,
   doctorCommand,
+  planCommand,
   explainCommand,
   pauseCommand,
   resumeCommand,

@@ -8,6 +8,7 @@ import { createBackfillJobs, type BackfillJobs, type SnapshotView } from '../rep
 import type { Config } from '../runtime/config.ts';
 import { textField, textList, type ControlActions, type ControlBody } from '../runtime/control-routes.ts';
 import { ConfigError, ExitCode, SluiceError } from '../runtime/errors.ts';
+import type { Metrics } from '../runtime/metrics.ts';
 import { readPaused, writePaused } from './paused-tables.ts';
 import type { Pipeline } from './pipeline.ts';
 import { measureRead, withReadOnly } from './source-estimate.ts';
@@ -22,7 +23,7 @@ export interface PauseAnswer {
   readonly keptUntilMs: number | null;
 }
 
-export async function createControl(pipeline: Pipeline, config: Config): Promise<ControlActions> {
+export async function createControl(pipeline: Pipeline, config: Config, metrics: Metrics): Promise<ControlActions> {
   const { ingest, lake } = pipeline;
   const paused = new Set(ingest === null ? [] : await readPaused(lake));
   for (const id of paused) ingest?.pause(id);
@@ -90,6 +91,15 @@ export async function createControl(pipeline: Pipeline, config: Config): Promise
       const { schema, table } = parseTableName(sourceTable(pipeline, textField(body, 'table')));
       const keys = keysOf(body);
       return { rows: await readerOf(pipeline).fetchKeys(schema, table, keys, body['removeAbsent'] === true) };
+    },
+    verified: (body) => {
+      const { mismatches, coverage } = body;
+      if (typeof mismatches !== 'number' || typeof coverage !== 'number' || !(mismatches >= 0))
+        throw new ConfigError('a verification has mismatches and coverage', 'give two numbers');
+      const table = lakeTable(textField(body, 'table'));
+      metrics.verifyMismatches.inc({ table }, mismatches);
+      metrics.verifyCoverage.set({ table }, coverage);
+      return Promise.resolve({ table });
     },
     'quarantine-list': async (body) => ({ rows: await quarantineOf(body).list(listOptions(body)) }),
     'quarantine-show': async (body) => ({ row: await quarantineOf(body).show(textField(body, 'id')) }),

@@ -6,6 +6,7 @@ import { formatLsn, parseLsn } from '../log/position.ts';
 import type { Config } from '../runtime/config.ts';
 import { ExitCode, SluiceError } from '../runtime/errors.ts';
 import { fetchStatus } from './commands/status.ts';
+import type { StatusReport } from './status-report.ts';
 
 const WAIT_MS = 120_000;
 const POLL_MS = 200;
@@ -21,7 +22,7 @@ export function lakeReaches(
     const deadline = Date.now() + WAIT_MS;
     let newest = 0n;
     for (;;) {
-      newest = (await byService(config, table)) ?? (await byFile(lake)) ?? newest;
+      newest = (await byService(config, table)) ?? (await byFile(lake, table)) ?? newest;
       if (newest >= lsn) return;
       if (signal.aborted || Date.now() > deadline) break;
       await sleep(POLL_MS, undefined, { signal }).catch(() => undefined);
@@ -37,27 +38,43 @@ export function lakeReaches(
   };
 }
 
-/** Slowest table of the running service; null when none answers. */
+/**
+ * Slowest table of the running service; null when none answers.
+ * @throws SluiceError TABLE_STANDS_STILL when the one that is asked for does not move
+ */
 async function byService(config: Config, only: string | null): Promise<bigint | null> {
+  let report: StatusReport;
   try {
-    const report = await fetchStatus(config, undefined);
-    if (report.pipeline !== config.name) return null;
-    const moving = report.tables.filter(
-      (table) => table.why === null && table.committedLsn !== null && (only === null || table.table === only),
-    );
-    const positions = moving.map((table) => parseLsn(table.committedLsn ?? '0/0'));
-    return positions.length === 0 ? null : positions.reduce((a, b) => (b < a ? b : a));
+    report = await fetchStatus(config, undefined);
   } catch {
     return null; // no service here: the file in the lake says how far it is
   }
+  if (report.pipeline !== config.name) return null;
+  const asked = report.tables.filter(({ table }) => only === null || table === only);
+  const still = asked.find(({ why, state }) => why !== null || state === 'PAUSED');
+  if (only !== null && still !== undefined) throw standsStill(only, still.state, still.why, still.remedy);
+  const positions = asked
+    .filter(({ why, committedLsn }) => why === null && committedLsn !== null)
+    .map(({ committedLsn }) => parseLsn(committedLsn ?? '0/0'));
+  return positions.length === 0 ? null : positions.reduce((a, b) => (b < a ? b : a));
 }
 
-async function byFile(lake: ObjectStore): Promise<bigint | null> {
+async function byFile(lake: ObjectStore, only: string | null): Promise<bigint | null> {
   try {
-    const { lsn } = JSON.parse(Buffer.from(await lake.get(CONSISTENT_KEY)).toString('utf8')) as { lsn?: string };
+    const text = Buffer.from(await lake.get(CONSISTENT_KEY)).toString('utf8');
+    const { lsn, left } = JSON.parse(text) as { lsn?: string; left?: readonly string[] };
+    if (only !== null && left?.includes(only) === true) throw standsStill(only, 'left out', null, null);
     return lsn === undefined ? null : parseLsn(lsn);
   } catch (error) {
     if (error instanceof StoreError && error.code === 'STORE_NOT_FOUND') return null;
     throw error;
   }
+}
+
+function standsStill(table: string, state: string, why: string | null, remedy: string | null): SluiceError {
+  const detail = why === null ? '' : `: ${why}`;
+  return new SluiceError('TABLE_STANDS_STILL', `${table} stands still (${state})${detail}`, {
+    exit: ExitCode.namedState,
+    remedy: remedy ?? `sluice resume ${table}`,
+  });
 }

@@ -35,19 +35,20 @@ export async function withQuarantineOwner<T>(
       ),
     );
   }
+  const metrics = createMetrics();
   const pipeline = await startPipeline({
     config,
     reload,
     parts: { reader: false, stream: true },
     logger: createLogger({ level: 'error', pipeline: config.name }),
-    metrics: createMetrics(),
+    metrics,
     failpoint: () => undefined,
     availableNow: false,
   });
   try {
     // First what stands in the log: a retry must know every parked event of its keys.
     await pipeline.ingest?.drain(signal);
-    const actions = await createControl(pipeline, config);
+    const actions = await createControl(pipeline, config, metrics);
     return await work(
       ownerBy(async (name, body) => {
         const action = actions[name];

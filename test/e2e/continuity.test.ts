@@ -3,7 +3,7 @@
  * by `sluice verify`, which compares the rows themselves. Holes are made at the source, in a transaction that takes the table
  * out of the publication and puts it back: the stream never hears of what was written in between.
  */
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { freePort } from '../../ops/local/free-port.ts';
@@ -20,6 +20,7 @@ suite('continuity commands', { timeout: 180_000 }, () => {
   let database: TestDatabase;
   let options: { cwd: string; env: Record<string, string> };
   let service: SluiceProcess;
+  let port: number;
 
   const sluice = async (...args: string[]) => {
     const { code, out, err } = await runSluice(args, options);
@@ -54,6 +55,7 @@ suite('continuity commands', { timeout: 180_000 }, () => {
   beforeAll(async () => {
     buildSluice();
     database = await getPostgres();
+    port = await freePort();
     mkdirSync(join(folder, 'contracts'));
     writeFileSync(
       join(folder, 'sluice.yaml'),
@@ -61,7 +63,7 @@ suite('continuity commands', { timeout: 180_000 }, () => {
 source: {postgres: "\${PGURL}", tables: ["public.*"], snapshot: {chunkRows: 1000}}
 lake: {uri: ./lake}
 stream: {trigger: 100ms}
-http: {port: ${await freePort()}}
+http: {port: ${port}}
 logging: {level: warn}
 `,
     );
@@ -92,6 +94,8 @@ logging: {level: warn}
       `update orders set note = 'paused' where id <= 100; update other set v = 'moved' where id <= 10`,
     );
     expect((await verify('other')).equal).toBe(true);
+    const all = await sluice('verify', '--json');
+    expect(all).toMatchObject({ code: 1, json: { equal: false, notCompared: [{ table: 'public.orders' }] } });
     await stop();
     await start();
     expect(await state('orders')).toMatchObject({ state: 'PAUSED' });
@@ -234,6 +238,68 @@ schema:
     });
     expect(await sluice('quarantine', 'show', 'zz')).toMatchObject({ code: 2 });
     expect(await parked()).toEqual([]);
+  });
+
+  it('plan lists what run would create, and creates none of it', async () => {
+    writeFileSync(
+      join(folder, 'planned.yaml'),
+      'name: planned\nsource: {postgres: "${PGURL}", tables: ["public.*"]}\nlake: {uri: ./planned-lake}\nstate: ./planned-state\n',
+    );
+    await database.query('create table keyless (a int); analyze orders');
+    const plan = await sluice('plan', '--config', 'planned.yaml', '--json');
+    expect(plan, plan.err).toMatchObject({
+      code: 1,
+      json: {
+        objects: expect.arrayContaining([
+          expect.objectContaining({ kind: 'publication', name: 'sluice_planned', exists: false }),
+          expect.objectContaining({ kind: 'slot', name: 'sluice_planned', exists: false }),
+          expect.objectContaining({ kind: 'lake table', name: 'public/orders', exists: false }),
+        ]),
+        tables: expect.arrayContaining([
+          expect.objectContaining({
+            table: 'public.keyless',
+            refused: expect.objectContaining({ why: expect.any(String) }),
+          }),
+          expect.objectContaining({ table: 'public.orders', refused: null }),
+        ]),
+      },
+    });
+    const orders = (plan.json['tables'] as { table: string; rows: number }[]).find(
+      ({ table }) => table === 'public.orders',
+    );
+    expect(orders?.rows).toBeGreaterThan(4_000);
+    expect(existsSync(join(folder, 'planned-lake'))).toBe(false);
+    expect(existsSync(join(folder, 'planned-state'))).toBe(false);
+    const made = await database.query(
+      `select slot_name from pg_replication_slots where slot_name = 'sluice_planned' union all select pubname from pg_publication where pubname = 'sluice_planned'`,
+    );
+    expect(made).toEqual([]);
+    const standing = await sluice('plan', '--json');
+    expect(standing.json['objects']).toEqual(
+      expect.arrayContaining([expect.objectContaining({ kind: 'slot', name: 'sluice_cont', exists: true })]),
+    );
+    await database.query('drop table keyless');
+  });
+
+  it('verify --continuous goes from table to table and publishes what it finds', async () => {
+    await unheard('other', `update other set v = 'unheard' where id = 1`);
+    const metric = async (name: string): Promise<string> => {
+      const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+      return text.split('\n').find((line) => line.startsWith(`${name}{table="public.other"}`)) ?? '';
+    };
+    const walking = startSluice(
+      ['verify', '--continuous', '--rate', '50MB', '--json', '--tables', 'public.other'],
+      options,
+    );
+    await waitFor('the mismatch', async () =>
+      /[1-9]/.test((await metric('sluice_verify_mismatches_total')).split(' ')[1] ?? ''),
+    );
+    expect(await metric('sluice_verify_coverage_ratio')).toMatch(/ 1$/);
+    walking.kill('SIGTERM');
+    const { code, out } = await walking.ended;
+    expect(code).toBe(1);
+    expect(JSON.parse(out.split('\n')[0] ?? '{}')).toMatchObject({ table: 'public.other', equal: false, differing: 1 });
+    expect(await sluice('repair', 'other')).toMatchObject({ code: 0 });
   });
 
   it('refuses what it cannot do, and says what would', async () => {

@@ -2,9 +2,10 @@ import { formatLsn } from '../../log/position.ts';
 import { requireCondition } from '../../replay/source-condition.ts';
 import { splitKey } from '../../replay/verify/source-snapshot.ts';
 import { parseSize } from '../../runtime/duration.ts';
-import { ConfigError, ExitCode } from '../../runtime/errors.ts';
+import { ConfigError, ExitCode, SluiceError } from '../../runtime/errors.ts';
 import { withConfig, type CliContext, type CommandModule } from '../command.ts';
 import { REPAIR_VERIFY, repairTable } from '../repair-table.ts';
+import { verifyContinuously } from '../verify-continuously.ts';
 import { withVerify } from '../verify-session.ts';
 import type { TableReport } from '../verify-tables.ts';
 
@@ -16,6 +17,7 @@ interface Flags {
   readonly show: string;
   readonly json?: boolean;
   readonly repair?: boolean;
+  readonly continuous?: boolean;
   readonly url?: string;
 }
 
@@ -32,7 +34,11 @@ export const verifyCommand: CommandModule = (program, context) => {
     .option('--show <n>', 'differences shown a table', '10')
     .option('--repair', 'read what differs again, through the running service, and compare again')
     .option('--url <url>', 'endpoint of the service, for --repair')
-    .option('--json', 'print one JSON object')
+    .option(
+      '--continuous',
+      'go on with all tables, one after the other, until stopped; the service publishes what is found',
+    )
+    .option('--json', 'print one JSON object (with --continuous, one a table)')
     .action(context.run(async (flags: Flags) => verify(flags, context)));
 };
 
@@ -43,7 +49,13 @@ async function verify(flags: Flags, context: CliContext): Promise<ExitCode> {
   if (flags.repair === true && flags.where !== undefined)
     throw new ConfigError('--repair and --where do not go together', 'repair looks at whole tables');
   const where = flags.where === undefined ? null : requireCondition(flags.where);
+  if (flags.continuous === true) {
+    if (where !== null || flags.repair === true)
+      throw new ConfigError('--continuous goes with neither --where nor --repair', 'it compares whole tables');
+    return continuous(flags, bytesPerSecond ?? CONTINUOUS_BYTES, context);
+  }
   const reports: TableReport[] = [];
+  const standing: { table: string; why: string; remedy: string }[] = [];
   await withVerify(
     () => context.loadConfig(flags.config),
     context.signal,
@@ -51,7 +63,15 @@ async function verify(flags: Flags, context: CliContext): Promise<ExitCode> {
       const globs = flags.tables?.split(',').map((glob) => glob.trim()) ?? session.config.source.tables;
       const options = flags.repair === true ? REPAIR_VERIFY : {};
       for (const shape of session.tables(globs)) {
-        let report = await session.verify(shape, { where, bytesPerSecond, options });
+        let report: TableReport;
+        try {
+          report = await session.verify(shape, { where, bytesPerSecond, options });
+        } catch (error) {
+          if (!(error instanceof SluiceError) || error.code !== 'TABLE_STANDS_STILL') throw error;
+          standing.push({ table: `${shape.schema}.${shape.table}`, why: error.message, remedy: error.remedy });
+          if (flags.json !== true) context.out(`${error.message}: not compared\n  ${error.remedy}\n`);
+          continue;
+        }
         if (flags.json !== true) context.out(describe(report, Number(flags.show)));
         if (flags.repair === true && !report.equal) {
           const how = { url: flags.url, dryRun: false, signal: context.signal, tell: context.err, first: report };
@@ -62,12 +82,35 @@ async function verify(flags: Flags, context: CliContext): Promise<ExitCode> {
       }
     },
   );
-  const equal = reports.every((report) => report.equal);
+  const equal = standing.length === 0 && reports.every((report) => report.equal);
   if (flags.json === true)
     context.out(
-      `${JSON.stringify({ schemaVersion: 1, equal, tables: reports.map((report) => maskedReport(report, Number(flags.show))) })}\n`,
+      `${JSON.stringify({ schemaVersion: 1, equal, tables: reports.map((report) => maskedReport(report, Number(flags.show))), notCompared: standing })}\n`,
     );
   else context.out(`verified: ${equal}\n`);
+  return equal ? ExitCode.clean : ExitCode.findings;
+}
+
+/** Bytes a second that --continuous reads without --rate. */
+const CONTINUOUS_BYTES = 5_000_000;
+
+async function continuous(flags: Flags, bytesPerSecond: number, context: CliContext): Promise<ExitCode> {
+  const equal = await withVerify(
+    () => context.loadConfig(flags.config),
+    context.signal,
+    (session) =>
+      verifyContinuously(session, {
+        globs: flags.tables?.split(',').map((glob) => glob.trim()) ?? session.config.source.tables,
+        bytesPerSecond,
+        url: flags.url,
+        signal: context.signal,
+        onReport: (report) => {
+          const json = (): string => `${JSON.stringify(maskedReport(report, Number(flags.show)))}\n`;
+          context.out(flags.json === true ? json() : describe(report, Number(flags.show)));
+        },
+        onSkipped: (table, error) => context.err(`${table}: ${error.message}; tried again in the next round\n`),
+      }),
+  );
   return equal ? ExitCode.clean : ExitCode.findings;
 }
 

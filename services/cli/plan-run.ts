@@ -1,0 +1,146 @@
+/** What `sluice run` would create, and what it would read: from catalogs, statistics and listings. Nothing is written anywhere. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ObjectStore } from '../../lakehouse/store/store.ts';
+import { tableFolder } from '../ingest/table-target.ts';
+import { dataTopic, progressTopic, readerTopic } from '../log/topics.ts';
+import { parseLsn } from '../log/position.ts';
+import { listTables, matchesGlobs } from '../reader/catalog.ts';
+import { addTablesSql, createPublicationSql, findPublication, missingTables } from '../reader/publication.ts';
+import { findSlot } from '../reader/slot.ts';
+import type { SourceSession } from '../reader/source.ts';
+import { quoteLiteral } from '../reader/sql-text.ts';
+import { refusalOf } from '../reader/table-selection.ts';
+import type { Config } from '../runtime/config.ts';
+import { readIdentity } from './assemble/identity.ts';
+import { estimateRead, type ReadEstimate } from './source-estimate.ts';
+import { openTable } from './verify-tables.ts';
+
+export interface PlannedObject {
+  readonly kind: 'publication' | 'slot' | 'topic' | 'log folder' | 'lake table' | 'lake file';
+  readonly name: string;
+  readonly exists: boolean;
+  /** The SQL that makes it, where there is one. */
+  readonly sql: string | null;
+}
+
+export interface PlannedTable extends ReadEstimate {
+  readonly table: string;
+  /** Null = it is taken; else why not, and what to do. */
+  readonly refused: { readonly why: string; readonly remedy: string } | null;
+}
+
+export interface RunPlan {
+  readonly objects: readonly PlannedObject[];
+  readonly tables: readonly PlannedTable[];
+  /** WAL written just now, bytes a second: what the slot holds back for every second that the service is down. */
+  readonly walBytesPerSecond: number;
+  /** max_slot_wal_keep_size in bytes; null = no limit. */
+  readonly walLimitBytes: number | null;
+}
+
+/** Topics that stand in the log; null where it cannot be listed without making it. */
+export type KnownTopics = ReadonlySet<string> | null;
+
+export async function planRun(
+  config: Config,
+  session: SourceSession,
+  lake: ObjectStore,
+  topics: KnownTopics,
+): Promise<RunPlan> {
+  const tables: PlannedTable[] = [];
+  const taken: { schema: string; table: string }[] = [];
+  for (const found of await listTables(session)) {
+    const { schema, table } = found;
+    if (!matchesGlobs(config.source.tables, schema, table)) continue;
+    const refusal = refusalOf(found);
+    const estimate = await estimateRead(session, schema, table, null);
+    if (refusal === null) taken.push({ schema, table });
+    const refused = refusal === null ? null : { why: refusal.message, remedy: refusal.remedy };
+    tables.push({ table: `${schema}.${table}`, ...estimate, refused });
+  }
+  return {
+    objects: [
+      ...(await sourceObjects(config, session, taken)),
+      ...logObjects(config, taken, topics),
+      ...(await lakeObjects(lake, taken)),
+    ],
+    tables,
+    ...(await walFacts(session)),
+  };
+}
+
+async function sourceObjects(
+  config: Config,
+  session: SourceSession,
+  taken: readonly { readonly schema: string; readonly table: string }[],
+): Promise<PlannedObject[]> {
+  const { publication: name, slot: slotName } = config.source;
+  const publication = await findPublication(session, name);
+  const objects: PlannedObject[] = [];
+  if (publication === null) {
+    const sql = createPublicationSql(name, taken, session.serverVersion);
+    objects.push({ kind: 'publication', name, exists: false, sql });
+  } else {
+    const missing = publication.allTables ? [] : missingTables(publication, taken);
+    objects.push({
+      kind: 'publication',
+      name,
+      exists: true,
+      sql: missing.length > 0 ? addTablesSql(name, missing) : null,
+    });
+  }
+  const exists = (await findSlot(session, slotName)) !== null;
+  const sql = exists ? null : `SELECT pg_create_logical_replication_slot(${quoteLiteral(slotName)}, 'pgoutput')`;
+  objects.push({ kind: 'slot', name: slotName, exists, sql });
+  return objects;
+}
+
+function logObjects(
+  { name, log }: Config,
+  taken: readonly { readonly schema: string; readonly table: string }[],
+  topics: KnownTopics,
+): PlannedObject[] {
+  if (log.kind === 'embedded') return [{ kind: 'log folder', name: log.path, exists: topics !== null, sql: null }];
+  const wanted = [
+    progressTopic(name),
+    readerTopic(name),
+    ...taken.map(({ schema, table }) => dataTopic(name, schema, table)),
+  ];
+  return wanted.map((topic) => ({ kind: 'topic', name: topic, exists: topics?.has(topic) === true, sql: null }));
+}
+
+async function lakeObjects(
+  lake: ObjectStore,
+  taken: readonly { readonly schema: string; readonly table: string }[],
+): Promise<PlannedObject[]> {
+  const objects: PlannedObject[] = [
+    { kind: 'lake file', name: '_sluice/pipeline.json', exists: (await readIdentity(lake)) !== null, sql: null },
+  ];
+  for (const { schema, table } of taken) {
+    const name = tableFolder(schema, table);
+    objects.push({ kind: 'lake table', name, exists: (await openTable(lake, name)) !== null, sql: null });
+  }
+  return objects;
+}
+
+const SAMPLE_MS = 1_000;
+
+async function walFacts(session: SourceSession): Promise<Pick<RunPlan, 'walBytesPerSecond' | 'walLimitBytes'>> {
+  const position = async (): Promise<{ lsn: bigint; atMs: number }> => {
+    const [row] = await session.query(
+      `select pg_current_wal_lsn()::text as lsn, (extract(epoch from clock_timestamp()) * 1000)::bigint::text as ms`,
+    );
+    return { lsn: parseLsn(row?.['lsn'] ?? '0/0'), atMs: Number(row?.['ms'] ?? '0') };
+  };
+  const before = await position();
+  await sleep(SAMPLE_MS);
+  const after = await position();
+  const [limit] = await session.query(
+    `select (pg_size_bytes(current_setting('max_slot_wal_keep_size')))::text as bytes where current_setting('max_slot_wal_keep_size') <> '-1'`,
+  );
+  const bytes = limit?.['bytes'] ?? null;
+  return {
+    walBytesPerSecond: Math.round((Number(after.lsn - before.lsn) * 1_000) / Math.max(1, after.atMs - before.atMs)),
+    walLimitBytes: bytes === null ? null : Number(bytes),
+  };
+}
