@@ -40,6 +40,8 @@ export interface PipelineOptions {
   readonly failpoint: FailpointHook;
   /** Ends when everything that stands in the log (or at the source) at the start is committed. */
   readonly availableNow: boolean;
+  /** Answer to a broken source (slot lost or moved, another system): default stop by name. */
+  readonly onSourceBreak?: 'stop' | 'resnapshot';
 }
 
 export interface Pipeline {
@@ -169,6 +171,7 @@ function openReader(
     clock: Date.now,
     runId: randomUUID(),
     failpoint: options.failpoint,
+    onSourceBreak: options.onSourceBreak ?? 'stop',
   });
 }
 

@@ -22,6 +22,7 @@ export interface ServiceOptions {
   readonly availableNow: boolean;
   /** Rows that went to quarantine make available-now end with 1. */
   readonly failOnQuarantine: boolean;
+  readonly onSourceBreak?: 'stop' | 'resnapshot';
 }
 
 /** A loop that has not turned for this long is not alive; an outside part that has not answered for this long is not ready. */

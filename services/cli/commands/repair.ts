@@ -1,6 +1,7 @@
 import { ConfigError, ExitCode } from '../../runtime/errors.ts';
 import { withConfig, type CliContext, type CommandModule } from '../command.ts';
 import { backfill, repairTable, type RepairResult } from '../repair-table.ts';
+import { runService } from '../service.ts';
 import { callService } from '../service-client.ts';
 import { parseTableName } from '../table-name.ts';
 import { withVerify } from '../verify-session.ts';
@@ -9,6 +10,7 @@ import { fetchStatus } from './status.ts';
 
 interface Flags {
   readonly config?: string;
+  readonly all?: boolean;
   readonly dryRun?: boolean;
   readonly url?: string;
   readonly json?: boolean;
@@ -18,12 +20,36 @@ interface Flags {
 export const repairCommand: CommandModule = (program, context) => {
   withConfig(program.command('repair'))
     .description('find what differs, read just that again, and compare again')
-    .argument('<table>', 'SCHEMA.TABLE')
+    .argument('[table]', 'SCHEMA.TABLE')
+    .option(
+      '--all',
+      'the source broke (slot lost or moved, another system): make the slot anew and read every table again',
+    )
     .option('--dry-run', 'show the plan, and do nothing')
     .option('--url <url>', 'endpoint of the service (default: http.host and http.port of the configuration)')
     .option('--json', 'print one JSON object')
-    .action(context.run(async (table: string, flags: Flags) => repair(table, flags, context)));
+    .action(
+      context.run(async (table: string | undefined, flags: Flags) => {
+        if (flags.all === true) return repairAll(flags, context);
+        if (table === undefined) throw new ConfigError('repair needs a table', 'name SCHEMA.TABLE, or give --all');
+        return repair(table, flags, context);
+      }),
+    );
 };
+
+/** Runs the pipeline until every table was read again and is committed; stop the service first, it has one owner. */
+function repairAll(flags: Flags, context: CliContext): Promise<ExitCode> {
+  const reload = (): ReturnType<CliContext['loadConfig']> => context.loadConfig(flags.config);
+  if (flags.dryRun === true) {
+    context.out('would make the replication slot anew where it broke, and read every table of the pipeline again\n');
+    return Promise.resolve(ExitCode.clean);
+  }
+  const parts = { reader: true, stream: true };
+  return runService(
+    { config: reload(), reload, parts, availableNow: true, failOnQuarantine: false, onSourceBreak: 'resnapshot' },
+    context,
+  );
+}
 
 async function repair(name: string, flags: Flags, context: CliContext): Promise<ExitCode> {
   const { schema, table } = parseTableName(name);
