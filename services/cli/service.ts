@@ -13,6 +13,7 @@ import type { CliContext } from './command.ts';
 import { createControl } from './control-actions.ts';
 import { startPipeline, type Pipeline, type PipelineParts } from './pipeline.ts';
 import { numbered, statusReport } from './status-report.ts';
+import { keepTables } from './table-upkeep.ts';
 import { markBehind } from './verify-tables.ts';
 
 export interface ServiceOptions {
@@ -47,6 +48,7 @@ export async function runService(options: ServiceOptions, context: CliContext): 
     http = await startHttp({ ...config.http, metrics, health: watch.health, control });
     logger.info({ url: http.url, parts: options.parts }, 'running');
     const watching = watch.run(ended.signal);
+    if (pipeline.ingest !== null) void keepTables(pipeline.lake, pipeline.ingest, logger, ended.signal);
     const outcome = options.availableNow
       ? await catchUp(pipeline, options, context, logger)
       : await follow(pipeline, context.signal);
