@@ -82,7 +82,8 @@ export async function startPipeline(options: PipelineOptions): Promise<Pipeline>
       undo.push(() => started.stop());
     }
     const ends: Promise<void>[] = [];
-    if (reader !== null) ends.push(reader.done);
+    // A reader that was stopped in order leaves the rest running.
+    if (reader !== null) ends.push(reader.done.then(() => new Promise<never>(() => undefined)));
     if (ingest !== null) ends.push(ingest.done);
     let stopping: Promise<void> | null = null;
     return {

@@ -15,6 +15,7 @@ import { startPipeline, type Pipeline, type PipelineParts } from './pipeline.ts'
 import { numbered, statusReport } from './status-report.ts';
 import { keepTables } from './table-upkeep.ts';
 import { markBehind } from './verify-tables.ts';
+import { createWalBudget, type WalBudget } from './wal-budget.ts';
 
 export interface ServiceOptions {
   readonly config: Config;
@@ -40,7 +41,7 @@ export async function runService(options: ServiceOptions, context: CliContext): 
     process.kill(process.pid, 'SIGKILL'),
   );
   const pipeline = await startPipeline({ ...options, logger, metrics, failpoint });
-  const watch = createWatch(pipeline, config, metrics);
+  const watch = createWatch(pipeline, config, metrics, createWalBudget(pipeline, config, logger, Date.now));
   let http: HttpServer | null = null;
   const ended = new AbortController();
   try {
@@ -123,12 +124,13 @@ async function watchForStops(pipeline: Pipeline, signal: AbortSignal): Promise<v
   }
 }
 
-function createWatch(pipeline: Pipeline, config: Config, metrics: Metrics) {
+function createWatch(pipeline: Pipeline, config: Config, metrics: Metrics, walBudget: WalBudget) {
   let turnedMs = Date.now();
   let sourceMs = Date.now();
   let failing: string | null = null;
   const look = (): void => {
     turnedMs = Date.now();
+    walBudget.check();
     const report = statusReport(pipeline, config.name);
     if (report.reader === null || ['streaming', 'standby', 'stopped'].includes(report.reader.phase))
       sourceMs = turnedMs;
@@ -155,12 +157,14 @@ function createWatch(pipeline: Pipeline, config: Config, metrics: Metrics) {
     },
     health: {
       alive: () => Date.now() - turnedMs < SILENCE_MS,
-      notReady: () =>
-        Date.now() - sourceMs < SILENCE_MS
-          ? []
-          : [
-              `source: no answer for ${Math.round((Date.now() - sourceMs) / 1000)} s${failing === null ? '' : ` (${failing})`}`,
-            ],
+      notReady() {
+        const silentS = Math.round((Date.now() - sourceMs) / 1000);
+        const silent =
+          silentS * 1000 < SILENCE_MS
+            ? null
+            : `source: no answer for ${silentS} s${failing === null ? '' : ` (${failing})`}`;
+        return [silent, walBudget.exceeded()].filter((reason) => reason !== null);
+      },
       status: () => Promise.resolve(statusReport(pipeline, config.name)),
     },
   };
