@@ -1,16 +1,18 @@
 /**
- * What a contract would have done to the rows of the last days: the gate, compiled from it, over rows as the lake keeps them.
+ * What a contract would have done to the rows of the last days: the gate, compiled from it, over rows of the lake or events
+ * of the log.
  * Columns that privacy changed on their way are passed over; so are columns that those rows do not have.
  */
 import type { Change } from '../engine/compat/change.ts';
 import { compileGate } from '../engine/compile.ts';
 import type { Finding } from '../engine/finding.ts';
 import { decisiveAction } from '../engine/gate.ts';
+import type { GateRow } from '../engine/gate.ts';
 import type { Contract, TableContract } from '../engine/model.ts';
 import { spanWords } from './duration.ts';
 import { findingAt } from './drift-finding.ts';
 import { sourceNameOf } from './lake-drift.ts';
-import type { LakeTable } from './ports.ts';
+import type { LakeTable, StreamSample } from './ports.ts';
 
 export interface BlastRadius {
   readonly rows: number;
@@ -20,21 +22,39 @@ export interface BlastRadius {
   readonly byRule: ReadonlyMap<string, number>;
 }
 
-export async function measureBlast(
-  contract: Contract,
-  table: TableContract,
-  lake: LakeTable,
-  sinceMicros: bigint,
-): Promise<BlastRadius> {
+/** Rows of the last days, by the source's column names; null columns: each row says itself what it carries. */
+export interface RecentRows {
+  readonly columns: ReadonlySet<string> | null;
+  rows(columns: readonly string[]): AsyncIterable<readonly GateRow[]>;
+}
+
+export function lakeRows(lake: LakeTable, sinceMicros: bigint): RecentRows {
+  return {
+    columns: new Set(lake.fields.map(sourceNameOf)),
+    rows: (columns) => lake.rows(columns, sinceMicros),
+  };
+}
+
+/** What an event lacks beside the wanted columns is unchanged TOAST: left out of the row, and skipped by the gate. */
+export function logRows(sample: StreamSample): RecentRows {
+  return {
+    columns: null,
+    async *rows(columns) {
+      await Promise.resolve();
+      yield sample.rows.map((row) => Object.fromEntries(columns.map((name) => [name, row[name]])));
+    },
+  };
+}
+
+export async function measureBlast(contract: Contract, table: TableContract, recent: RecentRows): Promise<BlastRadius> {
   const gate = compileGate(contract, null, { table: table.physicalName });
-  const stored = new Set(lake.fields.map(sourceNameOf));
   const columns = table.columns
-    .filter(({ name, piiAction }) => stored.has(name) && piiAction === null)
+    .filter(({ name, piiAction }) => piiAction === null && (recent.columns?.has(name) ?? true))
     .map(({ name }) => name);
   const byRule = new Map<string, number>();
   let rows = 0;
   let held = 0;
-  for await (const batch of lake.rows(columns, sinceMicros)) {
+  for await (const batch of recent.rows(columns)) {
     for (const row of batch) {
       rows++;
       // As an update: columns that the row lacks are skipped, not missed.

@@ -18,6 +18,7 @@ interface Flags {
   readonly source?: string;
   readonly lake?: string;
   readonly data?: string;
+  readonly config?: string;
   readonly quiet?: boolean;
 }
 
@@ -41,8 +42,9 @@ export const registerCheck: Register = ({ program, ports, action }) => {
     .option('--lake <uri>', 'compare with the Delta tables of this lake')
     .option(
       '--data <span>',
-      'how many rows of the last 7d (90s, 15m, 1h, 2w) the contract would hold back; needs --lake',
+      'how many rows of the last 7d (90s, 15m, 1h, 2w) the contract would hold back; needs --lake or --config',
     )
+    .option('--config <file>', 'for --data: count events of the log that this sluice.yaml names, not rows of the lake')
     .option('--quiet', 'no summary, no infos')
     .action(
       action(async (given: readonly string[], flags: Flags) => {
@@ -66,6 +68,7 @@ export const registerCheck: Register = ({ program, ports, action }) => {
             allVersions: flags.allVersions === true,
             source: flags.source ?? defaults.source ?? null,
             lake,
+            config: flags.config ?? null,
             data: flags.data ?? (lake === null ? null : (defaults.data ?? null)),
             quiet: flags.quiet === true,
           },

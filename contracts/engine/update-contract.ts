@@ -113,11 +113,11 @@ function updateLabels(session: Session, map: YAMLMap, column: Column, live: Colu
     session.left.push(`${column.name} has new labels: ${added.join(', ')}`);
     return;
   }
-  for (const label of added) {
-    const text =
-      list.flow === true ? `, ${quoted(label)}` : `\n${indentOf(session.text, last.range[0])}- ${quoted(label)}`;
-    session.edits.push({ at: last.range[1], length: 0, text });
-  }
+  const inline = list.flow === true;
+  // In block style behind the line, so that its comment stays with its own label.
+  const at = inline ? last.range[1] : lineEnd(session.text, last.range[1]);
+  const lead = inline ? ', ' : `\n${indentOf(session.text, last.range[0])}- `;
+  for (const label of added) session.edits.push({ at, length: 0, text: `${lead}${quoted(label)}` });
   session.changes.push(`${column.name}: +${added.join(', +')}`);
 }
 

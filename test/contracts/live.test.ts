@@ -14,6 +14,11 @@ import { createTable } from '../../lakehouse/table/create.ts';
 import type { PrimitiveName, StructType } from '../../lakehouse/table/schema.ts';
 import { appendBatch } from '../../lakehouse/write/append-batch.ts';
 import { columnFrom } from '../support/column-from.ts';
+import { columnOf, shapeOf, UNCHANGED } from '../support/row-events.ts';
+import type { CellText } from '../support/row-events.ts';
+import { createFakeReader } from '../ingest/fake-reader.ts';
+import { openEmbeddedLog } from '../../services/log/embedded-log.ts';
+import { openStream } from '../../services/cli/contracts/log-stream.ts';
 import { getPostgres } from '../support/postgres.ts';
 import type { TestDatabase } from '../support/postgres.ts';
 import { contracts } from './command-run.ts';
@@ -91,6 +96,20 @@ alter type order_status add value 'lost'; alter table orders replica identity fu
     const args = ['test', 'contracts', '--stage', 'source', '--source', database.url];
     const good = await contracts(folder, args, ports);
     expect([good.exit, good.out]).toEqual([0, expect.stringMatching(/ok +orders_rows +rowCount 10 > 0 +\(scan\)/)]);
+    // A row rule sees the values in the forms that the gate sees.
+    write(
+      ordersContract([
+        /( {6}- \{id: orders_rows.*\n)/,
+        '$1      - {id: dear, type: custom, engine: cel, implementation: row.total > decimal("1.00") && row.paid_at > timestamp("2024-01-01T00:00:00Z")}\n',
+      ]),
+    );
+    expect((await contracts(folder, args, ports)).out).toMatch(/FAIL +dear +cel 1 of 10 rows fail/);
+    write(
+      ordersContract([
+        /( {6}- \{id: orders_rows.*\n)/,
+        '$1      - {id: paid_all, type: sql, query: "SELECT count(*) FROM {object} WHERE status <> \'paid\'", mustBe: 0}\n',
+      ]),
+    );
     await database.query("update orders set status = 'new' where order_id = 3");
     const bad = await contracts(folder, args, ports);
     expect([bad.exit, bad.out]).toEqual([1, expect.stringMatching(/FAIL +paid_all +sql 1 /)]);
@@ -173,6 +192,65 @@ describe('on a Delta table', () => {
     expect(run.exit).toBe(0);
     expect(run.out).toMatch(/name: total\n +logicalType: number\n +physicalType: numeric\(12,2\)/);
     expect(run.out).not.toContain('_sluice_');
+  });
+});
+
+describe('on the log', () => {
+  const shape = shapeOf([
+    columnOf('order_id', 'bigint', 1),
+    columnOf('status', 'order_status', 0, { kind: 'enum', enumLabels: ['new', 'paid', 'shipped'] }),
+    columnOf('total', 'numeric(12,2)'),
+    columnOf('email', 'text'),
+    columnOf('paid_at', 'timestamp with time zone'),
+  ]);
+  beforeAll(async () => {
+    const log = await openEmbeddedLog({ directory: join(folder, 'log') });
+    const reader = await createFakeReader(log, 'shop');
+    await reader.addShape(shape);
+    const after = (id: number, status: CellText, total: string): CellText[] => [
+      String(id),
+      status,
+      total,
+      UNCHANGED,
+      null,
+    ];
+    await reader.commit([
+      { shape, op: 'c', after: ['1', 'new', '5.00', 'a@example.org', null] },
+      { shape, op: 'u', after: after(1, 'paid', '5.00') },
+      { shape, op: 'c', after: ['2', 'lost', '20.00', null, null] },
+      { shape, op: 'd', before: after(1, 'paid', '5.00') },
+    ]);
+    await reader.close();
+    await log.close();
+    writeFileSync(
+      join(folder, 'sluice.yaml'),
+      `name: shop\nlog: {kind: embedded, path: ${join(folder, 'log')}}\nlake: {uri: ${lakeFolder}}\n`,
+    );
+  });
+  const onLog: Partial<Ports> = { stream: (config) => openStream(config, { cwd: folder, env: {} }) };
+
+  it('tests rules on events, deletes left out', async () => {
+    write(ordersContract());
+    const run = await contracts(folder, ['test', 'contracts', '--stage', 'stream'], onLog);
+    expect(run.out).toMatch(/^orders {2}1\.0\.0 {2}3 events of shop\.public\.orders\n/);
+    expect(run.out).toMatch(/FAIL +status_ok +invalidValues 1 /);
+    expect(run.exit).toBe(1);
+  });
+
+  it('counts events that a tighter contract would hold back', async () => {
+    const base = join(folder, 'base.odcs.yaml');
+    writeFileSync(base, ordersContract());
+    write(ordersContract([/minimum: 0/, 'minimum: 10'], version('1.1.0')));
+    const args = ['check', 'contracts', '--against', base, '--config', 'sluice.yaml', '--data', '2000d'];
+    const run = await contracts(folder, args, onLog);
+    expect(run.out).toContain('minimum 0 -> 10; last 2000 days: 2 of 3 rows (66.67%) would be quarantined');
+    expect(run.out).toContain('BLAST_RADIUS');
+  });
+
+  it('infers from a topic', async () => {
+    const run = await contracts(folder, ['infer', '--from', 'topic', '--table', 'public.orders'], onLog);
+    expect(run.exit).toBe(0);
+    expect(run.out).toMatch(/name: order_id\n(.*\n){1,3} +physicalType: integer\n +primaryKey: true/);
   });
 });
 

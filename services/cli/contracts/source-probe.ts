@@ -5,6 +5,7 @@ import { countSql } from '../../../contracts/engine/rules/table-probe.ts';
 import type { TableProbe } from '../../../contracts/engine/rules/table-probe.ts';
 import { CommandError, EXIT } from '../../../contracts/cli/exit-code.ts';
 import type { SourceSession } from '../../reader/source.ts';
+import { sourceRows } from './source-rows.ts';
 import { quoteIdent, quoteTable } from '../../reader/sql-text.ts';
 
 const STATEMENT_SECONDS_MAX = 600;
@@ -49,7 +50,7 @@ export function sourceProbe(session: SourceSession, table: CatalogTable, nowMicr
         : { minMicros: BigInt(min), maxMicros: BigInt(max) };
     },
     sql: (query): Promise<ScalarValue> => value(query),
-    rows: null,
+    rows: (columns) => sourceRows(session, table, columns),
     relation,
     nowMicros,
   };
