@@ -302,6 +302,53 @@ schema:
     expect(await sluice('repair', 'other')).toMatchObject({ code: 0 });
   });
 
+  it('removing absent keys never removes a row that comes back at that moment', async () => {
+    let asking = true;
+    const changes = (async () => {
+      for (let i = 0; i < 400; i += 1) {
+        const id = (i * 37) % 50;
+        await database.query(
+          i % 3 === 0
+            ? `delete from other where id = ${id}`
+            : `insert into other values (${id}, 'r${i}') on conflict (id) do update set v = excluded.v`,
+        );
+      }
+      asking = false;
+    })();
+    const keys = Array.from({ length: 60 }, (_, id) => [String(id)]);
+    let asked = 0;
+    while (asking) {
+      const answer = await fetch(`http://127.0.0.1:${port}/control/fetch-keys`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ table: 'public.other', keys, removeAbsent: true }),
+      });
+      // Keys that the stream itself has just brought are left to it.
+      const { rows } = (await answer.json()) as { rows: number };
+      expect(rows).toBeGreaterThan(0);
+      expect(rows).toBeLessThanOrEqual(keys.length);
+      asked += 1;
+    }
+    await changes;
+    expect(asked).toBeGreaterThan(1);
+    expect(await verify('other')).toMatchObject({ code: 0, equal: true });
+  });
+
+  it('a backfill of a whole table goes on after the service was killed in the middle of it', async () => {
+    await stop();
+    service = startSluice(['run'], {
+      ...options,
+      env: { ...options.env, SLUICE_FAILPOINT: 'during-snapshot-chunk:3' },
+    });
+    await waitFor('the service', async () => (await sluice('status')).code === 0);
+    await unheard('orders', `update orders set note = 'unheard again' where id > 100`);
+    const interrupted = await sluice('backfill', 'orders');
+    expect(interrupted.code, interrupted.out + interrupted.err).toBe(3);
+    expect((await service.ended).signal).toBe('SIGKILL');
+    await start();
+    expect(await verify('orders')).toMatchObject({ code: 0, equal: true });
+  });
+
   it('refuses what it cannot do, and says what would', async () => {
     expect(await sluice('pause', 'ordrs')).toMatchObject({
       code: 2,
