@@ -5,7 +5,7 @@ import type { Contract } from '../engine/model.ts';
 import { isContractName, shownPath } from './contract-set.ts';
 import type { Scope } from './contract-set.ts';
 import { CommandError, EXIT } from './exit-code.ts';
-import { gitBase, isRepository, refMissing, resolveCommit } from './git-base.ts';
+import { gitBase, gitFault, refMissing, resolveCommit } from './git-base.ts';
 import type { BaseOptions } from './git-base.ts';
 import type { Ports } from './ports.ts';
 
@@ -25,7 +25,7 @@ export interface BaseSet {
   readonly named: boolean;
 }
 
-/** @throws CommandError GIT_REF_MISSING, GIT_HISTORY_MISSING, GIT_FAILED, PATH_MISSING */
+/** @throws CommandError GIT_REF_MISSING, GIT_HISTORY_MISSING, GIT_FAILED */
 export async function openBase(
   ports: Ports,
   against: string,
@@ -40,12 +40,13 @@ export async function openBase(
   const commit = against.startsWith('-') ? null : await resolveCommit(ports, against, folder);
   if (commit !== null) return gitBase(ports, commit, scopes, options);
   if (kind !== null) return pathBase(ports, path, kind, scopes);
-  if (await isRepository(ports, folder)) throw await refMissing(ports, against, folder);
+  const fault = await gitFault(ports, folder);
+  if (fault === null) throw await refMissing(ports, against, folder);
   throw new CommandError(
-    'PATH_MISSING',
+    'GIT_FAILED',
     EXIT.environment,
-    `${against} is neither a folder nor a file, and ${shownPath(ports, folder)} is in no git repository`,
-    'name a folder or a file, or run inside the repository',
+    `${against} is neither a folder nor a file, and git cannot read ${shownPath(ports, folder)}: ${fault}`,
+    'name a folder or a file, or run inside the repository, with git on the path',
   );
 }
 

@@ -18,8 +18,11 @@ export async function resolveCommit(ports: Ports, ref: string, folder: string): 
   return found.code === 0 ? found.stdout.trim() : null;
 }
 
-export async function isRepository(ports: Ports, folder: string): Promise<boolean> {
-  return (await ports.git(['rev-parse', '--is-inside-work-tree'], folder)).code === 0;
+/** Why git cannot work in the folder: no repository, no git, an owner that it does not trust. Null when it can. */
+export async function gitFault(ports: Ports, folder: string): Promise<string | null> {
+  const { code, stderr } = await ports.git(['rev-parse', '--is-inside-work-tree'], folder);
+  if (code === 0) return null;
+  return code === 127 ? 'git is not installed' : (stderr.trim().split('\n', 1)[0] ?? 'git failed');
 }
 
 export async function refMissing(ports: Ports, ref: string, folder: string): Promise<CommandError> {

@@ -172,7 +172,11 @@ describe('contracts check --against', () => {
     writeFileSync(join(folder, 'a.odcs.yaml'), ordersContract());
     const run = await contracts(folder, ['check', '.', '--against', 'main']);
     expect(run.exit).toBe(3);
-    expect(run.out).toContain('neither a folder nor a file');
+    expect(run.out).toMatch(/neither a folder nor a file, and git cannot read \.: fatal: not a git repository/);
+    const none = await contracts(folder, ['check', '.', '--against', 'main'], {
+      git: () => Promise.resolve({ code: 127, stdout: '', stderr: 'spawn git ENOENT' }),
+    });
+    expect([none.exit, none.out]).toEqual([3, expect.stringContaining('git is not installed')]);
   });
 
   it('a private column made public is an error in every mode', async () => {
