@@ -21,7 +21,7 @@ import type { Logger } from '../runtime/logger.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import { foreignTables } from './assemble/foreign-tables.ts';
 import { claimLake, identityOf } from './assemble/identity.ts';
-import { openLake, type StoreCounts } from './assemble/lake.ts';
+import { openCheckpoint, openLake, type StoreCounts } from './assemble/lake.ts';
 import { openLog } from './assemble/log.ts';
 import { openSource } from './assemble/source.ts';
 import { importTypeScript, isTypeScript } from './assemble/typescript-module.ts';
@@ -181,8 +181,10 @@ async function openIngest(options: PipelineOptions, log: EventLog, lake: ObjectS
   const queries = await userQueries(config, process.cwd());
   const contracts = contractFolder(config.contracts);
   const foreign = await foreignTables(config, contracts);
+  const checkpoint = openCheckpoint(config);
   return startIngest({
     ...(foreign === null ? {} : { foreign }),
+    ...(checkpoint === null ? {} : { checkpoint }),
     queries,
     name: config.name,
     log,

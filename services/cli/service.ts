@@ -3,6 +3,8 @@
  * different parts. A named state stops its table and the process stays up, so that no supervisor loops over it.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { parseLsn } from '../log/position.ts';
+import type { ReaderStatus } from '../reader/reader-options.ts';
 import { failpointFromEnvironment } from '../runtime/failpoints.ts';
 import { startHttp, type HttpServer } from '../runtime/http.ts';
 import { createLogger, type Logger } from '../runtime/logger.ts';
@@ -128,6 +130,7 @@ function createWatch(pipeline: Pipeline, config: Config, metrics: Metrics, walBu
   let turnedMs = Date.now();
   let sourceMs = Date.now();
   let failing: string | null = null;
+  const counted = new Map<string, bigint>();
   const look = (): void => {
     turnedMs = Date.now();
     walBudget.check();
@@ -141,11 +144,14 @@ function createWatch(pipeline: Pipeline, config: Config, metrics: Metrics, walBu
       metrics.readerReceivedLsn.set(Number(reader.receivedLsn));
       metrics.slotRetainedBytes.set(Number(reader.insurance?.heldBytes ?? 0n));
     }
+    if (reader !== undefined) feedReaderCounters(metrics, reader, counted);
     metrics.tableState.reset();
     for (const table of report.tables) {
       metrics.tableState.set({ table: table.table, state: table.state }, 1);
       metrics.lagBytes.set({ table: table.table }, Number(table.lagBytes));
       metrics.lagSeconds.set({ table: table.table }, table.lagSeconds);
+      if (table.committedLsn !== null)
+        metrics.committedLsn.set({ table: table.table }, Number(parseLsn(table.committedLsn)));
     }
   };
   return {
@@ -168,4 +174,17 @@ function createWatch(pipeline: Pipeline, config: Config, metrics: Metrics, walBu
       status: () => Promise.resolve(statusReport(pipeline, config.name)),
     },
   };
+}
+
+/** The reader's own totals as counters: what they rose by since the last look. */
+function feedReaderCounters(metrics: Metrics, reader: ReaderStatus, counted: Map<string, bigint>): void {
+  const rise = (key: string, total: bigint): number => {
+    const by = Number(total - (counted.get(key) ?? 0n));
+    counted.set(key, total);
+    return Math.max(0, by);
+  };
+  metrics.readerBytes.inc(rise('bytes', reader.bytes));
+  for (const { schema, table, events } of reader.tables) {
+    metrics.readerRecords.inc({ table: `${schema}.${table}` }, rise(`records ${schema}.${table}`, events));
+  }
 }

@@ -10,7 +10,7 @@ import type { Config } from '../runtime/config.ts';
 import { ConfigError } from '../runtime/errors.ts';
 import { openLake } from './assemble/lake.ts';
 import { openLog } from './assemble/log.ts';
-import { openSource } from './assemble/source.ts';
+import { openReplica, openSource } from './assemble/source.ts';
 import { lakeReaches } from './lake-reaches.ts';
 import { verifyOne, type TableReport } from './verify-tables.ts';
 
@@ -39,6 +39,7 @@ export async function withVerify<T>(
   const lake = openLake(config, null, { requests: 0, sentBytes: 0, receivedBytes: 0 });
   try {
     const source = await openSource(config, reload);
+    const readFrom = config.source.replica === null ? source : await openReplica(config, reload);
     const log = await openLog(config, reload);
     try {
       const shapes = createShapeFeed(log.reader, config.name);
@@ -58,6 +59,7 @@ export async function withVerify<T>(
         verify: (shape, how = {}) =>
           verifyOne(shape, {
             source,
+            readFrom,
             lake,
             contracts: contractFolder(config.contracts),
             reached: lakeReaches(config, lake, signal, `${shape.schema}.${shape.table}`),

@@ -18,7 +18,10 @@ import { openSourceSnapshot } from '../replay/verify/source-snapshot.ts';
 import { VERIFY_DEFAULTS, verifyTable, type TableVerification, type VerifyOptions } from '../replay/verify/verify.ts';
 
 export interface VerifyRun {
+  /** The primary: marks are written there. */
   readonly source: PostgresSource;
+  /** Where rows are read: a replica, or the primary. What a replica shows was committed before the mark is written. */
+  readonly readFrom?: PostgresSource;
   readonly lake: ObjectStore;
   readonly contracts: ContractFiles;
   readonly reached: (lsn: bigint) => Promise<void>;
@@ -49,7 +52,7 @@ export async function verifyOne(shape: TableShape, run: VerifyRun): Promise<Tabl
     comparable.shape,
     {
       async source(table) {
-        const session = await run.source.session('verify');
+        const session = await (run.readFrom ?? run.source).session('verify');
         return openSourceSnapshot(session, {
           shape: table,
           asText: comparable.asText,
@@ -73,7 +76,7 @@ export async function verifyOne(shape: TableShape, run: VerifyRun): Promise<Tabl
 
 /** A table that has no lake table yet equals the source only if that is empty. */
 async function absentTable(shape: TableShape, run: VerifyRun): Promise<TableReport> {
-  const session = await run.source.session('verify');
+  const session = await (run.readFrom ?? run.source).session('verify');
   const source = await openSourceSnapshot(session, {
     shape,
     asText: new Set(),

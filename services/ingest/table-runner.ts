@@ -10,7 +10,7 @@ import type { IngestTable } from './ingest-table.ts';
 
 /** STREAMING and PAUSED go on by themselves or by a command; any other name says why the table is stopped. */
 export type RunnerState = 'STREAMING' | 'PAUSED' | StoppedState;
-export type StoppedState = StreamError['code'] | 'OWNER_CONFLICT';
+export type StoppedState = StreamError['code'];
 
 export interface Stopped {
   readonly state: StoppedState;
@@ -70,6 +70,9 @@ export interface TableRunner<T extends Steppable = IngestTable> {
   readonly done: Promise<void>;
 }
 
+/** Another stream worker commits this table: we stand by, and take over when it no longer does. */
+export const OWNER_CONFLICT = 'OWNER_CONFLICT';
+const OWNED_RETRY_MS = 15_000;
 const BACKOFF_MIN_MS = 250;
 const BACKOFF_MAX_MS = 30_000;
 /** Batches that only move offsets come at most this often, once several follow each other (cases.md 44). */
@@ -111,8 +114,10 @@ export function startTableRunner<T extends Steppable>(options: RunnerOptions<T>)
     const error = namedLogError(raw, table.topic);
     stopped = stopOf(error);
     failures++;
-    const retryInMs = stopped === null ? Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** Math.min(failures, 10)) : 0;
-    retrying = stopped === null ? codeOf(error) : null;
+    const owned = error instanceof MergeError && error.code === 'MERGE_TXN_CONFLICT';
+    const backoff = owned ? OWNED_RETRY_MS : Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** Math.min(failures, 10));
+    const retryInMs = stopped === null ? backoff : 0;
+    retrying = stopped !== null ? null : owned ? OWNER_CONFLICT : codeOf(error);
     options.onFailure({ id, error, stopped, retryInMs });
     return retryInMs;
   }
@@ -181,8 +186,6 @@ function stopOf(error: unknown): Stopped | null {
   const { code, message } = error;
   if (code === 'MERGE_TYPE_MISMATCH' || code === 'MERGE_BAD_BATCH' || code === 'MERGE_TABLE_REPLACED')
     return { state: 'SCHEMA_CONFLICT', message, remedy: 'backfill the table, or map the column in its contract' };
-  if (code === 'MERGE_TXN_CONFLICT')
-    return { state: 'OWNER_CONFLICT', message, remedy: 'stop the other stream worker of this table, then resume it' };
   return null;
 }
 

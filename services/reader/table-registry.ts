@@ -104,7 +104,10 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     if (options.newTables !== 'backfill') {
       if (options.newTables === 'announce' && !announced.has(label)) {
         announced.add(label);
-        options.logger.warn({ table: label }, `table ${label} is new and is not followed: sluice add ${label}`);
+        options.logger.warn(
+          { table: label },
+          `table ${label} is new and is not followed: add it to the publication (or set source.newTables: backfill) and start again`,
+        );
       }
       return null;
     }

@@ -104,9 +104,13 @@ export const CONFIG_SCHEMA = {
       region: text('us-east-1', 'region'),
       forcePathStyle: flag(true, 'bucket in the path'),
       kmsKeyId: text(null, 'server-side encryption key'),
-      ssl: tls('the store'),
+      ssl: {
+        ca: text(null, 'path of the private CA, PEM; an https endpoint is always verified'),
+        cert: text(null, 'path of the client certificate, PEM'),
+        key: text(null, 'path of the client key, PEM'),
+      },
     },
-    cdf: flag(true, 'write the change data feed'),
+    cdf: flag(false, 'write the change data feed: exact pre- and post-images, at several times the cost of a batch'),
     deletionVectors: flag(true, 'false: copy-on-write tables'),
   },
   stream: {

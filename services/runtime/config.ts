@@ -70,7 +70,7 @@ export interface Config {
       readonly region: string;
       readonly forcePathStyle: boolean;
       readonly kmsKeyId: string | null;
-      readonly ssl: TlsFiles;
+      readonly ssl: { readonly ca: string | null; readonly cert: string | null; readonly key: string | null };
     };
     readonly cdf: boolean;
     readonly deletionVectors: boolean;

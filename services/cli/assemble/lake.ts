@@ -12,10 +12,23 @@ export interface StoreCounts {
 }
 
 export function openLake(config: Config, metrics: Metrics | null, counts: StoreCounts): ObjectStore {
+  return openAt(config.lake.uri, config, metrics, counts);
+}
+
+/** `stream.checkpoint` as a store and a folder in it; null = the lake's own place. */
+export function openCheckpoint(config: Config): { readonly store: ObjectStore; readonly folder: string } | null {
+  const uri = config.stream.checkpoint?.replace(/\/+$/, '') ?? null;
+  if (uri === null) return null;
+  const slash = uri.lastIndexOf('/');
+  const [parent, folder] = slash < 1 ? ['.', uri] : [uri.slice(0, slash), uri.slice(slash + 1)];
+  return { store: openAt(parent, config, null, { requests: 0, sentBytes: 0, receivedBytes: 0 }), folder };
+}
+
+function openAt(uri: string, config: Config, metrics: Metrics | null, counts: StoreCounts): ObjectStore {
   const { s3 } = config.lake;
   const pem = (path: string | null): string | undefined => (path === null ? undefined : readFileSync(path, 'utf8'));
   const [ca, cert, key] = [pem(s3.ssl.ca), pem(s3.ssl.cert), pem(s3.ssl.key)];
-  return openStore(config.lake.uri, {
+  return openStore(uri, {
     endpoint: s3.endpoint,
     region: s3.region,
     forcePathStyle: s3.forcePathStyle,

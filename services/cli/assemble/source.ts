@@ -11,6 +11,11 @@ export async function openSource(config: Config, reload: () => Config): Promise<
   return openPostgresSource((refresh) => connectionOf(refresh ? reload() : config));
 }
 
+/** `source.replica`, which verify reads so that the primary is spared. */
+export function openReplica(config: Config, reload: () => Config): Promise<PostgresSource> {
+  return openPostgresSource((refresh) => parseConnection((refresh ? reload() : config).source.replica));
+}
+
 export function connectionOf(config: Config): ReturnType<typeof parseConnection> {
   const { source } = config;
   return parseConnection(source.postgres, {

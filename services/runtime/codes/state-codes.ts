@@ -134,8 +134,8 @@ export const STATE_CODES = {
     code: 'SLU-6025',
     title: 'another worker writes this table',
     exit: ExitCode.namedState,
-    retry: false,
-    remedy: 'stop the other stream worker of this table, then resume the table',
+    retry: true,
+    remedy: 'nothing if several workers are meant to run: this one stands by for the table; else stop the second one',
   },
   BATCH_ID_TAKEN: {
     code: 'SLU-6026',

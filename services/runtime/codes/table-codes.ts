@@ -141,7 +141,7 @@ export const TABLE_CODES = {
     title: 'two writers own one stream',
     exit: ExitCode.namedState,
     retry: false,
-    remedy: 'stop the other stream worker of this table; see OWNER_CONFLICT',
+    remedy: 'another stream worker owns this table; see OWNER_CONFLICT',
   },
   MERGE_BASE_LOST: {
     code: 'SLU-5025',
