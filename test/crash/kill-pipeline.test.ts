@@ -15,7 +15,7 @@ import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { buildSluice, runSluice, startSluice } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-const KILLS = Number(process.env['SLUICE_TEST_KILLS'] ?? 25);
+const KILLS = Number(process.env['SLUICE_TEST_KILLS'] ?? 50);
 
 let database: TestDatabase;
 
