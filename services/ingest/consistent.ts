@@ -48,6 +48,7 @@ export function createBarrierKeeper(): BarrierKeeper {
     barrier: () => open?.mark.sequence ?? null,
     look(tables, newestClosed) {
       let cut: ConsistentCut | null = null;
+      open = movedOn(open, newestClosed, tables);
       if (open !== null) {
         const at = open.mark.sequence;
         for (const { id, reached, version, active } of tables)
@@ -97,4 +98,17 @@ export async function writeConsistent(
     left: cut.left,
   };
   await store.put(CONSISTENT_KEY, Buffer.from(`${JSON.stringify(body, null, 2)}\n`));
+}
+
+type Barrier = { readonly mark: Mark; readonly progressOffset: bigint } | null;
+
+/**
+ * A barrier that no table has come to, or plans to come to, moves on to the newest closed mark: a table that rests until its
+ * next trigger then takes all that has come meanwhile, and not only what there was when the barrier opened.
+ */
+function movedOn(open: Barrier, newest: Barrier, tables: readonly BarrierTable[]): Barrier {
+  if (open === null || newest === null || newest.mark.sequence <= open.mark.sequence) return open;
+  const at = open.mark.sequence;
+  const active = tables.filter((table) => table.active);
+  return active.length > 0 && active.every(({ ahead, reached }) => ahead < at && reached < at) ? newest : open;
 }
