@@ -66,6 +66,26 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
   let cut: ConsistentCut | null = null;
   let writing: Promise<void> = Promise.resolve();
 
+  /** What a table's own query and a user's query on it share. */
+  const stepParts = (schemaName: string, tableName: string) => ({
+    runId,
+    schemaName,
+    tableName,
+    logId,
+    foreign: foreignOf(schemaName, tableName),
+    reader: log.reader,
+    lake,
+    checkpointStore: options.checkpoint?.store ?? lake,
+    checkpointRoot: options.checkpoint?.folder ?? '_sluice/checkpoints',
+    shapes,
+    timeline,
+    contracts,
+    limits: { maxOffsetsPerTrigger: options.maxOffsetsPerTrigger, batchBytesMax },
+    readBytesMax: Math.min(batchBytesMax, 4 * MIB),
+    now: () => clock.now(),
+    newId: options.newId,
+  });
+
   function addTable(schema: string, table: string): void {
     const id = `${schema}.${table}`;
     topics.set(foreignOf(schema, table)?.topic ?? dataTopic(name, schema, table), id);
@@ -82,25 +102,10 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
       failpoint,
     });
     const ingest = createIngestTable({
+      ...stepParts(schema, table),
       name,
-      runId,
-      schemaName: schema,
-      tableName: table,
-      logId,
-      foreign: foreignOf(schema, table),
-      reader: log.reader,
-      lake,
-      checkpointStore: options.checkpoint?.store ?? lake,
-      checkpointRoot: options.checkpoint?.folder ?? '_sluice/checkpoints',
       target,
-      shapes,
-      timeline,
-      contracts,
-      limits: { maxOffsetsPerTrigger: options.maxOffsetsPerTrigger, batchBytesMax },
-      readBytesMax: Math.min(batchBytesMax, 4 * MIB),
       awaitingBytesMax: Math.max(64 * MIB, options.memoryBytes),
-      now: () => clock.now(),
-      newId: options.newId,
       publish: publisher === null ? null : (records) => publisher.publish(records),
       failpoint,
       onProgress: (progress, result) => options.onProgress?.(progress, result),
@@ -124,23 +129,8 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
   function addQuery(query: UserQuery, schema: string, table: string): void {
     const steps = createSinkQuery({
       queryName: query.name,
+      ...stepParts(schema, table),
       pipeline: name,
-      runId,
-      schemaName: schema,
-      tableName: table,
-      logId,
-      foreign: foreignOf(schema, table),
-      reader: log.reader,
-      lake,
-      checkpointStore: options.checkpoint?.store ?? lake,
-      checkpointRoot: options.checkpoint?.folder ?? '_sluice/checkpoints',
-      shapes,
-      timeline,
-      contracts,
-      limits: { maxOffsetsPerTrigger: options.maxOffsetsPerTrigger, batchBytesMax },
-      readBytesMax: Math.min(batchBytesMax, 4 * MIB),
-      now: () => clock.now(),
-      newId: options.newId,
       sink: query.sink,
       failpoint: options.failpoint ?? ((): void => undefined),
       onProgress: (progress) => options.onQueryProgress?.(progress),
