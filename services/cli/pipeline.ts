@@ -9,6 +9,7 @@ import { startIngest, type IngestHandle, type UserQuery } from '../ingest/pipeli
 import { loadForeachBatch } from '../stream/sinks/foreach-batch.ts';
 
 import type { EventLog } from '../log/log.ts';
+import { findPublication } from '../reader/publication.ts';
 import { loadReaderState } from '../reader/reader-state.ts';
 import { startReader } from '../reader/reader.ts';
 import { dropSlot, findSlot } from '../reader/slot.ts';
@@ -20,7 +21,7 @@ import type { FailpointHook } from '../runtime/failpoints.ts';
 import type { Logger } from '../runtime/logger.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import { foreignTables } from './assemble/foreign-tables.ts';
-import { claimLake, identityOf } from './assemble/identity.ts';
+import { claimLake, IDENTITY_KEY, identityOf } from './assemble/identity.ts';
 import { openCheckpoint, openLake, type StoreCounts } from './assemble/lake.ts';
 import { openLog } from './assemble/log.ts';
 import { openSource } from './assemble/source.ts';
@@ -66,10 +67,11 @@ export async function startPipeline(options: PipelineOptions): Promise<Pipeline>
     undo.push(() => lake.close());
     await probeConditionalPut(lake);
     const source = parts.reader ? await openSource(config, options.reload) : null;
-    const slotStood = source !== null && (await claim(source, lake, config));
+    const claimed = source === null ? null : await claim(source, lake, config);
+    if (source !== null && claimed?.recorded === true) undo.push(() => forgetUnused(source, lake, config));
     const log = await openLog(config, options.reload);
     undo.push(() => log.close());
-    if (source !== null && !slotStood) undo.push(() => dropUnusedSlot(source, log, config));
+    if (source !== null && claimed?.slotStood === false) undo.push(() => dropUnusedSlot(source, log, config));
     let ingest: IngestHandle | null = null;
     const reader =
       source === null
@@ -129,13 +131,30 @@ async function dropUnusedSlot(source: PostgresSource, log: EventLog, config: Con
   }
 }
 
-/** Holds the lake to this pipeline. True when its slot stands already. */
-async function claim(source: PostgresSource, lake: ObjectStore, config: Config): Promise<boolean> {
+/**
+ * A first start that ended before it made its publication takes its identity back: whoever makes the publication now owns it,
+ * and teardown must not drop it.
+ */
+async function forgetUnused(source: PostgresSource, lake: ObjectStore, config: Config): Promise<void> {
+  const session = await source.session('unused identity');
+  try {
+    if ((await findPublication(session, config.source.publication)) === null) await lake.delete([IDENTITY_KEY]);
+  } finally {
+    await session.close();
+  }
+}
+
+/** Holds the lake to this pipeline. `recorded`: this is its first start; `slotStood`: its slot was there before. */
+async function claim(
+  source: PostgresSource,
+  lake: ObjectStore,
+  config: Config,
+): Promise<{ readonly recorded: boolean; readonly slotStood: boolean }> {
   const session = await source.session('pipeline identity');
   try {
     const { slot, publication } = config.source;
-    await claimLake(lake, await identityOf(session, { name: config.name, slot, publication }));
-    return (await findSlot(session, slot)) !== null;
+    const recorded = await claimLake(lake, await identityOf(session, { name: config.name, slot, publication }));
+    return { recorded, slotStood: (await findSlot(session, slot)) !== null };
   } finally {
     await session.close();
   }

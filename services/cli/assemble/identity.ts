@@ -64,16 +64,19 @@ export async function readIdentity(lake: ObjectStore): Promise<PipelineIdentity 
   return identity;
 }
 
-/** Records the identity on first use, and holds every later start to it. A changed system identifier is the reader's to judge. */
-export async function claimLake(lake: ObjectStore, mine: PipelineIdentity): Promise<void> {
+/**
+ * Records the identity on first use, and holds every later start to it. True when it was recorded now. A changed system
+ * identifier is the reader's to judge.
+ */
+export async function claimLake(lake: ObjectStore, mine: PipelineIdentity): Promise<boolean> {
   const standing = await readIdentity(lake);
   if (standing === null) {
     const body = Buffer.from(`${JSON.stringify(mine, null, 2)}\n`);
-    if ((await lake.putIfAbsent(IDENTITY_KEY, body)) === 'created') return;
+    if ((await lake.putIfAbsent(IDENTITY_KEY, body)) === 'created') return true;
     return claimLake(lake, mine);
   }
   const differing = (['name', 'database', 'slot'] as const).filter((key) => standing[key] !== mine[key]);
-  if (differing.length === 0) return;
+  if (differing.length === 0) return false;
   const shown = differing.map((key) => `${key} '${standing[key]}' -> '${mine[key]}'`).join(', ');
   throw new SluiceError('PIPELINE_CHANGED', `this lake is kept by pipeline '${standing.name}': ${shown}`, {
     exit: ExitCode.usage,
