@@ -4,6 +4,7 @@
  */
 import type { ColumnVector, StructColumn } from './column.ts';
 import { isNull } from './column.ts';
+import { dateText, timestampText } from './calendar.ts';
 import { booleanCell, longCell, structChild, textCell } from './cell.ts';
 import { PHYSICAL_NAME } from './column-mapping.ts';
 import { ExactNumber, stringifyLossless } from './lossless-json.ts';
@@ -94,10 +95,12 @@ function scalar(column: ColumnVector, row: number, type: DeltaType): unknown {
     case 'utf8':
       return textCell(column, row);
     case 'int32':
-      return type === 'date' ? dayText(column.values[row] ?? 0) : column.values[row];
+      return type === 'date' ? dateText(column.values[row] ?? 0) : column.values[row];
     case 'int64': {
       const value = column.values[row] ?? 0n;
-      return type === 'timestamp' || type === 'timestamp_ntz' ? microsText(value, type === 'timestamp') : value;
+      return type === 'timestamp' || type === 'timestamp_ntz'
+        ? timestampText(value, type === 'timestamp' ? 'Z' : '')
+        : value;
     }
     case 'float32':
     case 'float64': {
@@ -111,45 +114,10 @@ function scalar(column: ColumnVector, row: number, type: DeltaType): unknown {
   }
 }
 
-/** Proleptic Gregorian date of a day number, by the civil-from-days arithmetic over 400-year eras. */
-function dayText(days: number): string {
-  const shifted = days + 719_468;
-  const era = Math.floor(shifted / 146_097);
-  const dayOfEra = shifted - era * 146_097;
-  const yearOfEra = Math.floor(
-    (dayOfEra - Math.floor(dayOfEra / 1_460) + Math.floor(dayOfEra / 36_524) - Math.floor(dayOfEra / 146_096)) / 365,
-  );
-  const dayOfYear = dayOfEra - (365 * yearOfEra + Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100));
-  const shiftedMonth = Math.floor((5 * dayOfYear + 2) / 153);
-  const day = dayOfYear - Math.floor((153 * shiftedMonth + 2) / 5) + 1;
-  const month = shiftedMonth < 10 ? shiftedMonth + 3 : shiftedMonth - 9;
-  const year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0);
-  const sign = year < 0 ? '-' : year > 9_999 ? '+' : '';
-  return `${sign}${pad(Math.abs(year), 4)}-${pad(month, 2)}-${pad(day, 2)}`;
-}
-
-const MICROS_A_DAY = 86_400_000_000n;
-
-function microsText(micros: bigint, utc: boolean): string {
-  let day = micros / MICROS_A_DAY;
-  let rest = micros % MICROS_A_DAY;
-  if (rest < 0n) {
-    day -= 1n;
-    rest += MICROS_A_DAY;
-  }
-  const seconds = Number(rest / 1_000_000n);
-  const clock = [Math.floor(seconds / 3_600), Math.floor(seconds / 60) % 60, seconds % 60].map((part) => pad(part, 2));
-  return `${dayText(Number(day))}T${clock.join(':')}.${pad(Number(rest % 1_000_000n), 6)}${utc ? 'Z' : ''}`;
-}
-
 function decimalText(words: BigInt64Array, row: number, scale: number): string {
   const unscaled = ((words[row * 2 + 1] ?? 0n) << 64n) | BigInt.asUintN(64, words[row * 2] ?? 0n);
   const digits = (unscaled < 0n ? -unscaled : unscaled).toString().padStart(scale + 1, '0');
   const whole = digits.slice(0, digits.length - scale);
   const text = scale === 0 ? whole : `${whole}.${digits.slice(digits.length - scale)}`;
   return unscaled < 0n ? `-${text}` : text;
-}
-
-function pad(value: number, width: number): string {
-  return String(value).padStart(width, '0');
 }

@@ -3,19 +3,11 @@
  * ends at year 275760 and knows milliseconds only. Years beyond 9999 are legal; BC and infinity are not representable.
  */
 
+import { civilOf, daysOf } from '../../lakehouse/table/calendar.ts';
+
 const ZERO = 48;
 const DASH = 45;
 const COLON = 58;
-
-/** Days since 1970-01-01 in the proleptic Gregorian calendar (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms"). */
-export function daysFromCivil(year: number, month: number, day: number): number {
-  const y = month <= 2 ? year - 1 : year;
-  const era = Math.floor(y / 400);
-  const yearOfEra = y - era * 400;
-  const dayOfYear = Math.floor((153 * (month + (month > 2 ? -3 : 9)) + 2) / 5) + day - 1;
-  const dayOfEra = yearOfEra * 365 + Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100) + dayOfYear;
-  return era * 146097 + dayOfEra - 719468;
-}
 
 const MONTH_DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
@@ -49,7 +41,7 @@ function parseDatePart(text: string): number {
   const day = twoDigits(text, at + 4);
   if (month < 1 || month > 12 || day < 1 || day > monthDays(year, month)) return Number.NaN;
   dateEnd = at + 6;
-  return daysFromCivil(year, month, day);
+  return daysOf(year, month, day);
 }
 
 /** `2024-02-29` → days since the epoch; NaN when it is not a date, BC or infinite. */
@@ -139,19 +131,9 @@ export function bigMicros(): bigint | null {
 
 const pad = (value: number, width: number): string => String(value).padStart(width, '0');
 
-/** Days since the epoch → `YYYY-MM-DD`, the inverse of `dateTextToDays`. */
+/** Days since the epoch → `YYYY-MM-DD` as PostgreSQL writes it: no sign before a year of five digits. */
 export function daysToDateText(days: number): string {
-  const shifted = days + 719468;
-  const era = Math.floor(shifted / 146097);
-  const dayOfEra = shifted - era * 146097;
-  const yearOfEra = Math.floor(
-    (dayOfEra - Math.floor(dayOfEra / 1460) + Math.floor(dayOfEra / 36524) - Math.floor(dayOfEra / 146096)) / 365,
-  );
-  const dayOfYear = dayOfEra - (365 * yearOfEra + Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100));
-  const shiftedMonth = Math.floor((5 * dayOfYear + 2) / 153);
-  const day = dayOfYear - Math.floor((153 * shiftedMonth + 2) / 5) + 1;
-  const month = shiftedMonth < 10 ? shiftedMonth + 3 : shiftedMonth - 9;
-  const year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0);
+  const { year, month, day } = civilOf(days);
   return `${pad(year, 4)}-${pad(month, 2)}-${pad(day, 2)}`;
 }
 

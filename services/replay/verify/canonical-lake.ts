@@ -1,4 +1,5 @@
 /** The same canonical text as canonical-source.ts, computed from the lake's columns. */
+import { civilOf } from '../../../lakehouse/table/calendar.ts';
 import { isNull, type ColumnVector } from '../../../lakehouse/table/column.ts';
 import type { DeltaType } from '../../../lakehouse/table/schema.ts';
 
@@ -75,7 +76,7 @@ export function decimalText(low: bigint, high: bigint, scale: number): string {
 
 /** PostgreSQL's ISO date: `2024-01-02`, `15000-01-01`, `0044-03-15 BC`. Days since 1970-01-01, proleptic Gregorian. */
 export function dateText(days: number): string {
-  const { year, month, day } = civil(days);
+  const { year, month, day } = civilOf(days);
   const era = year <= 0 ? ' BC' : '';
   const shown = year <= 0 ? 1 - year : year;
   return `${String(shown).padStart(4, '0')}-${two(month)}-${two(day)}${era}`;
@@ -98,21 +99,6 @@ export function timestampText(micros: bigint, zone: string): string {
   const time = `${two(Math.floor(seconds / 3600))}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
   const decimals = fraction === 0 ? '' : `.${String(fraction).padStart(6, '0').replace(/0+$/, '')}`;
   return `${era === '' ? date : date.slice(0, -3)} ${time}${decimals}${zone}${era}`;
-}
-
-/** Days since 1970-01-01 → year (0 = 1 BC), month, day; the calendar arithmetic works in eras of 400 years. */
-function civil(days: number): { year: number; month: number; day: number } {
-  const shifted = days + 719_468;
-  const era = Math.floor(shifted / 146_097);
-  const dayOfEra = shifted - era * 146_097;
-  const yearOfEra = Math.floor(
-    (dayOfEra - Math.floor(dayOfEra / 1460) + Math.floor(dayOfEra / 36_524) - Math.floor(dayOfEra / 146_096)) / 365,
-  );
-  const dayOfYear = dayOfEra - (365 * yearOfEra + Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100));
-  const shiftedMonth = Math.floor((5 * dayOfYear + 2) / 153);
-  const day = dayOfYear - Math.floor((153 * shiftedMonth + 2) / 5) + 1;
-  const month = shiftedMonth < 10 ? shiftedMonth + 3 : shiftedMonth - 9;
-  return { year: yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, day };
 }
 
 function two(value: number): string {
