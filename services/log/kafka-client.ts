@@ -57,6 +57,15 @@ interface InternalBroker {
   endTxn(request: object): Promise<unknown>;
   initProducerId(request: object): Promise<{ producerId: unknown; producerEpoch: number }>;
   offsetCommit(request: object): Promise<unknown>;
+  joinGroup(request: object): Promise<{
+    readonly generationId: number;
+    readonly leaderId: string;
+    readonly memberId: string;
+    readonly members: readonly { readonly memberId: string; readonly memberMetadata: Buffer }[];
+  }>;
+  syncGroup(request: object): Promise<{ readonly memberAssignment: Buffer }>;
+  heartbeat(request: object): Promise<unknown>;
+  leaveGroup(request: object): Promise<unknown>;
   listOffsets(request: object): Promise<{
     readonly responses: readonly {
       readonly partitions: readonly { readonly partition: number; readonly offset: string }[];
@@ -106,7 +115,35 @@ export interface KafkaClient {
   ): Promise<void>;
   endTransaction(transactionalId: string, stamp: ProducerStamp, commit: boolean): Promise<void>;
   commitGroup(group: string, topic: string, offsets: ReadonlyMap<number, bigint>): Promise<void>;
+  /** The four requests of Kafka's group membership; the join waits for all members. */
+  joinGroup(request: GroupJoin): Promise<JoinedGroup>;
+  syncGroup(member: GroupMemberId, parts: ReadonlyMap<string, Buffer>): Promise<Buffer>;
+  heartbeat(member: GroupMemberId): Promise<void>;
+  leaveGroup(group: string, memberId: string): Promise<void>;
   close(): Promise<void>;
+}
+
+export interface GroupJoin {
+  readonly group: string;
+  /** Empty at the first join. */
+  readonly memberId: string;
+  readonly sessionMs: number;
+  readonly rebalanceMs: number;
+  readonly protocolType: string;
+  readonly protocol: string;
+  readonly metadata: Buffer;
+}
+
+export interface GroupMemberId {
+  readonly group: string;
+  readonly memberId: string;
+  readonly generation: number;
+}
+
+export interface JoinedGroup extends GroupMemberId {
+  readonly isLeader: boolean;
+  /** All members, for the leader only. */
+  readonly members: ReadonlyMap<string, Buffer>;
 }
 
 function baseConfig(options: KafkaConnectionOptions, sasl: SASLOptions | undefined): KafkaConfig {
@@ -220,6 +257,11 @@ type Guard = <T>(action: () => Promise<T>) => Promise<T>;
 function clientOn(cluster: () => InternalCluster, guarded: Guard): KafkaClient {
   const coordinator = (id: string): Promise<InternalBroker> =>
     cluster().findGroupCoordinator({ groupId: id, coordinatorType: TRANSACTION_COORDINATOR });
+  const groupCoordinator = async (group: string): Promise<InternalBroker> => {
+    const broker = await cluster().findGroupCoordinator({ groupId: group, coordinatorType: GROUP_COORDINATOR });
+    await broker.connect();
+    return broker;
+  };
   const send = async (leader: number, request: object): Promise<unknown> => {
     const broker = await cluster().findBroker({ nodeId: leader });
     try {
@@ -295,6 +337,46 @@ function clientOn(cluster: () => InternalCluster, guarded: Guard): KafkaClient {
           memberId: '',
           topics: [{ topic, partitions }],
         });
+      }),
+    joinGroup: ({ group, memberId, sessionMs, rebalanceMs, protocolType, protocol, metadata }) =>
+      guarded(async () => {
+        const broker = await groupCoordinator(group);
+        const joined = await broker.joinGroup({
+          groupId: group,
+          memberId,
+          sessionTimeout: sessionMs,
+          rebalanceTimeout: rebalanceMs,
+          protocolType,
+          groupProtocols: [{ name: protocol, metadata }],
+        });
+        return {
+          group,
+          memberId: joined.memberId,
+          generation: joined.generationId,
+          isLeader: joined.leaderId === joined.memberId,
+          members: new Map(joined.members.map((member) => [member.memberId, member.memberMetadata])),
+        };
+      }),
+    syncGroup: ({ group, memberId, generation }, parts) =>
+      guarded(async () => {
+        const broker = await groupCoordinator(group);
+        const { memberAssignment } = await broker.syncGroup({
+          groupId: group,
+          generationId: generation,
+          memberId,
+          groupAssignment: [...parts].map(([member, bytes]) => ({ memberId: member, memberAssignment: bytes })),
+        });
+        return memberAssignment;
+      }),
+    heartbeat: ({ group, memberId, generation }) =>
+      guarded(async () => {
+        const broker = await groupCoordinator(group);
+        await broker.heartbeat({ groupId: group, groupGenerationId: generation, memberId });
+      }),
+    leaveGroup: (group, memberId) =>
+      guarded(async () => {
+        const broker = await groupCoordinator(group);
+        await broker.leaveGroup({ groupId: group, memberId });
       }),
     close: () => cluster().disconnect(),
   };

@@ -9,6 +9,7 @@ import { LogError, type EventLog, type LogAdmin, type LogReader, type LogWriter,
 import { connectKafka, withAdmin, type KafkaClient, type KafkaConnectionOptions } from './kafka-client.ts';
 import { kafkaError } from './kafka-error.ts';
 import { whileBusy } from './kafka-retry.ts';
+import { joinKafkaGroup } from './kafka-group.ts';
 import { createKafkaReader } from './kafka-reader.ts';
 import { openKafkaWriter } from './kafka-writer.ts';
 
@@ -49,6 +50,7 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<EventLog> 
     reader,
     admin,
     writer: openWriter,
+    join: (group) => joinKafkaGroup(options, group),
     async close() {
       await Promise.all(writers.map((writer) => writer.close().catch(() => undefined)));
       await close();

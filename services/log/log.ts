@@ -4,6 +4,7 @@
  * offsets (gaps allowed: Kafka's control records take offsets). The port reads *ranges*; it never commits a group's
  * offsets for reading (a consumer-group mirror exists for lag exporters only).
  */
+import type { JoinGroup } from './membership.ts';
 import type { LogOffset } from './position.ts';
 
 export interface OutgoingRecord {
@@ -108,6 +109,8 @@ export interface EventLog {
   readonly reader: LogReader;
   readonly admin: LogAdmin;
   writer(identity: string): Promise<LogWriter>;
+  /** Membership among the processes that share the log; null where the log is one process's own (membership.ts). */
+  readonly join?: JoinGroup | null;
   close(): Promise<void>;
 }
 
