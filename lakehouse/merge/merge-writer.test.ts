@@ -494,6 +494,23 @@ describe('several writers of one table', () => {
     const request = { txns: [{ appId: 'stream', version: nextTxn++ }], info: {}, timestampMs: 0 };
     await expect(two.commit(late, request)).rejects.toMatchObject({ code: 'MERGE_TXN_CONFLICT' });
   });
+  test('of one stream stop by name, also when the table was looked at in between', async () => {
+    const store = createMemoryStore();
+    const one = await open(store);
+    await write(one, batchOf([[1n, 1n, full(1)]]));
+    const paused = await open(store);
+    const late = await paused.prepare(batchOf([[2n, 2n, full(2)]]));
+    await write(one, batchOf([[2n, 2n, full(2)]]));
+    const taken = await paused.txnVersion('stream');
+    const request = {
+      txns: [{ appId: 'stream', version: taken ?? 0n }],
+      follows: (txnVersion: (appId: string) => bigint | null) => (txnVersion('stream') ?? -1n) < (taken ?? 0n),
+      info: {},
+      timestampMs: 0,
+    };
+    await expect(paused.commit(late, request)).rejects.toMatchObject({ code: 'MERGE_TXN_CONFLICT' });
+    expect(await valuesOf(store, 'id')).toEqual([[1], [2]]);
+  });
   test('a base deleted in between stops the batch, to be prepared again', async () => {
     const store = createMemoryStore();
     const one = await open(store);

@@ -145,8 +145,9 @@ export async function openMergeTable(options: MergeTableOptions): Promise<OwnedM
         await resolveAt(state, resolved.keyed, await currentOf(state, resolved)),
         uri,
       );
-    const stage = (at: Resolved, earlier: Reusable | null): Promise<Staged> =>
-      stageMerge({
+    const stage = (at: Resolved, earlier: Reusable | null): Promise<Staged> => {
+      refuseOvertaken(at.snapshot, request, uri);
+      return stageMerge({
         settings,
         ...at,
         commit: request,
@@ -155,6 +156,7 @@ export async function openMergeTable(options: MergeTableOptions): Promise<OwnedM
         baseRows: state.baseRows(),
         earlier,
       });
+    };
     let staged = await stage(resolved, null);
     if (isNothing(staged)) return toResult(null, resolved, staged, 0);
     await failpoint('after-data-files');
@@ -267,6 +269,15 @@ function refuseForeignTxns(winners: readonly Commit[], { txns }: MergeCommit, ta
           table,
           `version ${version} has a transaction of ${appId} that this writer did not make: another owner writes this stream`,
         );
+}
+
+function refuseOvertaken(snapshot: Snapshot, { follows }: MergeCommit, table: string): void {
+  if (follows === undefined || follows((appId) => snapshot.txns.get(appId)?.version ?? null)) return;
+  throw new MergeError(
+    'MERGE_TXN_CONFLICT',
+    table,
+    `version ${snapshot.version} has transactions of this stream beyond this batch: another owner has taken over`,
+  );
 }
 
 function isNothing({ actions }: Staged): boolean {

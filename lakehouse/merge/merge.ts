@@ -83,6 +83,11 @@ export interface PreparedMerge {
 export interface MergeCommit {
   /** `txn` actions of this commit: batch id, offsets, resolved LSN. Versions below 2^53. */
   readonly txns: readonly { readonly appId: string; readonly version: bigint }[];
+  /**
+   * Asked of every version that the commit would be built on: whether its transactions still leave this one its place. An
+   * owner that was paused, and wakes after another took over, is stopped by it. @throws MERGE_TXN_CONFLICT when false
+   */
+  readonly follows?: (txnVersion: (appId: string) => bigint | null) => boolean;
   /** Goes into commitInfo.operationParameters and tags; text values only, no row data. */
   readonly info: Readonly<Record<string, string>>;
   /** Milliseconds since the epoch, from the batch's written-down clock, so that a re-run gives the same rows. */

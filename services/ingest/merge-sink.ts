@@ -24,7 +24,7 @@ import { mergeInput, rowsWithoutBase } from './merge-input.ts';
 import type { ParkedKeys } from './parked-keys.ts';
 import { commitQuarantine, healedChanges, parkedRecord, quarantineTopicRecords } from './quarantine.ts';
 import { quarantineId } from './quarantine-row.ts';
-import { batchAppId, offsetAppId, txnsOf } from './txn-ids.ts';
+import { batchAppId, epochAppId, offsetAppId, txnsOf } from './txn-ids.ts';
 import type { StreamPosition } from './txn-ids.ts';
 
 export interface MergeSinkOptions {
@@ -159,6 +159,9 @@ async function commitPrepared(
   checkLedger(ledger, `table ${batch.schemaName}.${batch.tableName}, batch ${batchId}`);
   const merge = await table.commit(prepared, {
     txns: txnsOf(options.name, batchId, position, options.logId),
+    follows: (txnVersion) =>
+      (txnVersion(batchAppId(options.name, position.epoch)) ?? -1n) < batchId &&
+      (txnVersion(epochAppId(options.name)) ?? 0n) <= BigInt(position.epoch),
     info: commitInfo(batch, batchId, ledger, position),
     timestampMs: batch.timestampMs,
   });
