@@ -67,3 +67,47 @@ test('what every table has passed is forgotten, the newest stays', () => {
   expect(timeline.size).toBe(1);
   expect(timeline.cutsAfter('a', 4)).toHaveLength(1);
 });
+
+test('the first closed mark of each second is a barrier, the same for all who read the marks', () => {
+  const times = [900, 1100, 1500, 2010, 2020, 3999, 4000, 9000];
+  const timeline = createMarkTimeline();
+  const late = createMarkTimeline();
+  times.forEach((atMs, i) => {
+    const entry = mark(i + 1, {}, { atMs, open: i === 3 });
+    timeline.add(entry, 0n);
+    if (i >= 2) late.add(entry, 0n);
+  });
+  const barriers = (of: typeof timeline): number[] =>
+    times.flatMap((_, i) => ((of.at(i + 1)?.barrier ?? -1) >= 0 ? [i + 1] : []));
+  expect(barriers(timeline)).toEqual([2, 5, 6, 7, 8]);
+  expect(barriers(late)).toEqual([5, 6, 7, 8]);
+  expect(timeline.at(7)?.barrier).toBe(2);
+  expect(timeline.at(8)?.barrier).toBe(3);
+});
+
+test('a table that is behind takes barriers of longer stretches, which are among those of shorter ones', () => {
+  const timeline = createMarkTimeline();
+  for (let i = 1; i <= 1000; i++) timeline.add(mark(i, {}, { atMs: i * 100 }), 0n);
+  const walk = (from: number, level: number): number[] => {
+    const seen: number[] = [];
+    for (let at = from; ;) {
+      const next = timeline.nextBarrier(at, level);
+      if (next === null) return seen;
+      seen.push((at = next.mark.sequence));
+    }
+  };
+  expect(walk(970, 0)).toEqual([980, 990, 1000]);
+  expect(walk(0, 0).length).toBeLessThan(20);
+  expect(walk(970, 0)).toEqual(expect.arrayContaining(walk(900, 0).filter((sequence) => sequence > 970)));
+  expect(walk(0, 4)).toEqual(walk(0, 0).filter((sequence) => (timeline.at(sequence)?.barrier ?? -1) >= 4));
+});
+
+test('marks that are read anew after a reset make the same cuts', () => {
+  const timeline = createMarkTimeline();
+  for (let i = 1; i <= 5; i++) timeline.add(mark(i, { a: { 0: BigInt(i) } }), BigInt(i));
+  timeline.forget(5);
+  timeline.reset();
+  expect([timeline.size, timeline.newest(), timeline.newestClosed()]).toEqual([0, null, null]);
+  for (let i = 3; i <= 5; i++) timeline.add(mark(i, { a: { 0: BigInt(i) } }), BigInt(i));
+  expect(timeline.cutsAfter('a', 3).map(({ nextOffsets }) => nextOffsets.get(0))).toEqual([4n, 5n]);
+});

@@ -18,6 +18,11 @@ export interface TimelineMark {
   /** Next offsets of those topics and partitions that moved since the entry before. */
   readonly moved: ReadonlyMap<string, ReadonlyMap<number, LogOffset>>;
   readonly totalRecords: bigint;
+  /**
+   * A closed mark that is the first of a second of the reader's clock is a barrier; n, when also of a stretch of 2^n seconds.
+   * -1 = none. Every worker that reads the marks finds the same ones, so that all can end a batch at them.
+   */
+  readonly barrier: number;
 }
 
 export interface MarkTimeline {
@@ -28,6 +33,13 @@ export interface MarkTimeline {
   at(sequence: number): TimelineMark | null;
   newest(): TimelineMark | null;
   newestClosed(): TimelineMark | null;
+  /**
+   * The barrier at which a table that stands at `sequence` ends a batch next; null = none lies ahead. A table that is behind
+   * takes only barriers of longer stretches, so that catching up does not go by the second.
+   */
+  nextBarrier(sequence: number, level: number): TimelineMark | null;
+  /** Forgets everything: the marks are read anew, from further back. */
+  reset(): void;
   /** Forgets marks up to and with this sequence: every table is past them. */
   forget(sequence: number): void;
   /** Topics that any mark has named. */
@@ -41,6 +53,7 @@ export function createMarkTimeline(): MarkTimeline {
   let marks: TimelineMark[] = [];
   let closed: TimelineMark | null = null;
   let total = 0n;
+  let closedAtMs: number | null = null;
   const reached = new Map<string, Map<number, LogOffset>>();
 
   function movedBy(mark: Mark): Map<string, Map<number, LogOffset>> {
@@ -65,9 +78,13 @@ export function createMarkTimeline(): MarkTimeline {
     add(mark, progressOffset) {
       const last = marks.at(-1);
       if (last !== undefined && mark.sequence <= last.mark.sequence) return;
-      const entry = { mark, progressOffset, moved: movedBy(mark), totalRecords: total };
+      const barrier = mark.open || closedAtMs === null ? -1 : barrierLevel(closedAtMs, mark.atMs);
+      const entry = { mark, progressOffset, moved: movedBy(mark), totalRecords: total, barrier };
       marks.push(entry);
-      if (!mark.open) closed = entry;
+      if (!mark.open) {
+        closed = entry;
+        closedAtMs = mark.atMs;
+      }
       if (marks.length > MARKS_MAX) marks = thin(marks);
     },
     cutsAfter(topic, sequence) {
@@ -85,9 +102,29 @@ export function createMarkTimeline(): MarkTimeline {
       }
       return cuts;
     },
-    at: (sequence) => marks.find(({ mark }) => mark.sequence === sequence) ?? null,
+    at(sequence) {
+      const found = marks[firstAfter(marks, sequence - 1)];
+      return found?.mark.sequence === sequence ? found : null;
+    },
     newest: () => marks.at(-1) ?? null,
     newestClosed: () => closed,
+    nextBarrier(sequence, level) {
+      let i = firstAfter(marks, sequence);
+      const behindS = ((marks.at(-1)?.mark.atMs ?? 0) - (marks[i]?.mark.atMs ?? 0)) / 1000;
+      const wanted = Math.max(level, behindS < BEHIND_S ? 0 : Math.floor(Math.log2(behindS / 2)));
+      for (; i < marks.length; i++) {
+        const entry = marks[i];
+        if (entry !== undefined && entry.barrier >= wanted) return entry;
+      }
+      return null;
+    },
+    reset() {
+      marks = [];
+      closed = null;
+      closedAtMs = null;
+      total = 0n;
+      reached.clear();
+    },
     forget(sequence) {
       // The newest stays: it says where the log stands.
       const keep = Math.min(firstAfter(marks, sequence), Math.max(0, marks.length - 1));
@@ -99,6 +136,19 @@ export function createMarkTimeline(): MarkTimeline {
       return marks.length;
     },
   };
+}
+
+/** Seconds behind the newest mark from which on a table leaves barriers out. */
+const BEHIND_S = 4;
+const LEVEL_MAX = 30;
+
+/** Largest n such that a stretch of 2^n seconds begins between the two times; -1 = not even a second. */
+function barrierLevel(beforeMs: number, atMs: number): number {
+  const before = Math.floor(beforeMs / 1000);
+  const at = Math.floor(atMs / 1000);
+  let level = -1;
+  while (level < LEVEL_MAX && Math.floor(before / 2 ** (level + 1)) !== Math.floor(at / 2 ** (level + 1))) level++;
+  return level;
 }
 
 const NOTHING: ReadonlyMap<number, LogOffset> = new Map();
