@@ -7,7 +7,7 @@
  * power loss may take back is not durable.
  */
 import { randomUUID } from 'node:crypto';
-import { link, mkdir, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises';
+import { link, mkdir, open, readdir, rename, rm, rmdir, stat, unlink } from 'node:fs/promises';
 import { dirname, join, resolve, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { assertKey, compareKeys } from './key-order.ts';
@@ -18,6 +18,8 @@ import type { ByteRange, ObjectMeta, ObjectStore, PutIfAbsentResult, StoreErrorC
 const TEMP_PREFIX = '.sluice-tmp-';
 /** stat calls in flight during a listing. */
 const STAT_BATCH = 64;
+/** Tries to write into a folder that another call removes as empty. */
+const FOLDER_TRIES = 10;
 
 export function createFileStore(root: string): ObjectStore {
   const base = resolve(root);
@@ -51,13 +53,17 @@ export function createFileStore(root: string): ObjectStore {
     },
     putIfAbsent: async (key, body) => createExclusively(key, pathOf(key), body),
     delete: async (keys) => {
+      const folders = new Set<string>();
       for (const key of keys) {
+        const path = pathOf(key);
         try {
-          await unlink(pathOf(key));
+          await unlink(path);
+          folders.add(dirname(path));
         } catch (error) {
           if (!isAbsent(error)) throw wrap(error, key, 'delete');
         }
       }
+      for (const folder of folders) await removeEmptyFolders(base, folder);
     },
     close: async () => {},
   };
@@ -93,18 +99,32 @@ async function createExclusively(key: string, target: string, body: Uint8Array):
   return 'created';
 }
 
+/** Folders are no objects: one that a delete emptied goes, and its parents with it, up to the store's root. */
+async function removeEmptyFolders(base: string, folder: string): Promise<void> {
+  for (let at = folder; at.startsWith(base + sep); at = dirname(at)) {
+    try {
+      await rmdir(at);
+    } catch {
+      // Not empty, or another delete was faster: either way there is nothing to do.
+      return;
+    }
+  }
+}
+
 /** Writes and fsyncs a temporary file beside `target`, making its directory when absent. Returns the temporary path. */
 async function writeTemp(key: string, target: string, body: Uint8Array): Promise<string> {
   const temp = join(dirname(target), `${TEMP_PREFIX}${randomUUID()}`);
   try {
-    try {
-      await writeSynced(temp, body);
-    } catch (error) {
-      if (codeOf(error) !== 'ENOENT') throw error;
-      await makeDirectory(dirname(target));
-      await writeSynced(temp, body);
+    for (let tries = 1; ; tries++) {
+      try {
+        if (tries > 1) await makeDirectory(dirname(target));
+        await writeSynced(temp, body);
+        return temp;
+      } catch (error) {
+        // A delete beside us may take the folder away again while it is still empty.
+        if (codeOf(error) !== 'ENOENT' || tries === FOLDER_TRIES) throw error;
+      }
     }
-    return temp;
   } catch (error) {
     await rm(temp, { force: true });
     throw wrap(error, key, 'write');

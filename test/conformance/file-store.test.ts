@@ -31,4 +31,23 @@ describe('the file store', () => {
       await rm(folder, { recursive: true, force: true });
     }
   });
+
+  it('leaves no empty folder behind a delete, and no write fails by that', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'sluice-store-'));
+    try {
+      const store = createFileStore(folder);
+      const body = new TextEncoder().encode('x');
+      await store.put('kept', body);
+      const busy = async (name: string): Promise<void> => {
+        for (let turn = 0; turn < 100; turn++) {
+          await store.put(`a/b/${name}`, body);
+          await store.delete([`a/b/${name}`]);
+        }
+      };
+      await Promise.all(['one', 'two', 'three'].map(busy));
+      expect(await readdir(folder)).toEqual(['kept']);
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  });
 });
