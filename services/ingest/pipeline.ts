@@ -2,6 +2,7 @@
  * The stream half of the product: discovers the tables that the reader writes, runs one ingest query for each, and keeps
  * what they share: the marks, the barriers of `consistent.json`, the memory budget, retention and the group mirror.
  */
+import { setMaxListeners } from 'node:events';
 import { createHasher } from '../../contracts/engine/privacy.ts';
 import type { Mark } from '../log/event.ts';
 import type { LogOffset } from '../log/position.ts';
@@ -39,6 +40,8 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
   const { name, log, lake, clock } = options;
   const abort = new AbortController();
   const { signal } = abort;
+  // Every table listens to it: Node's warning at eleven listeners takes that for a leak.
+  setMaxListeners(0, signal);
   const logId = await log.admin.logId();
   const runId = options.newId();
   const timeline = createMarkTimeline();
