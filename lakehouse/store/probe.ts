@@ -33,9 +33,12 @@ export async function probeConditionalPut(
           'point lake.uri (lake.s3.endpoint) at a store that honours it',
       );
     }
-  } finally {
-    await withRetry(() => store.delete([key]), isRetriable, backoff);
+  } catch (error) {
+    // What failed first is what the user has to mend; a clean-up that fails, too, must not hide it.
+    await store.delete([key]).catch(() => undefined);
+    throw error;
   }
+  await withRetry(() => store.delete([key]), isRetriable, backoff);
 }
 
 /** After a lost answer the same put again: whichever way it went, the object then stands. */
