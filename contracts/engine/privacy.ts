@@ -41,6 +41,11 @@ export function createHasher(key: Uint8Array): Hasher {
   return (text) => createHmac('sha256', secret).update(text, 'utf8').digest('hex');
 }
 
+/** Names a key without telling it: pseudonyms made with keys of different names are not equal. */
+export function keyIdOf(key: Uint8Array): string {
+  return createHasher(key)('sluice key id').slice(0, 12);
+}
+
 export interface PrivacyPlan {
   readonly columns: readonly { readonly name: string; readonly action: PiiAction }[];
   readonly hasher: Hasher | null;
@@ -51,24 +56,34 @@ export interface PrivacyPlan {
  * must be hashed and there is no hasher: clear text never passes for lack of a key.
  */
 export function privacyPlan(table: TableContract, stage: PiiStage, hasher: Hasher | null): PrivacyPlan | null {
-  const columns = table.columns.flatMap(({ name, piiAction, piiStage }) =>
-    piiAction !== null && piiStage === stage ? [{ name, action: piiAction }] : [],
-  );
-  if (columns.length === 0) return null;
-  const hashed = columns.find((column) => column.action === 'hash');
+  const plan = latePrivacyPlan(table, stage, hasher);
+  const hashed = plan?.columns.find((column) => column.action === 'hash');
   if (hashed !== undefined && hasher === null)
     throw new PrivacyError(
       'PII_KEY_MISSING',
       `column ${table.name}.${hashed.name} must be hashed, but no key is configured`,
     );
-  return { columns, hasher };
+  return plan;
 }
 
-/** Changes the row in place; works on whole rows, key rows and old rows alike. NULL stays NULL, absent stays absent. */
-export function applyPrivacy(plan: PrivacyPlan, row: GateRow): void {
+/** The same for values that another stage should have replaced: the key is missed only where one of them was not. */
+export function latePrivacyPlan(table: TableContract, stage: PiiStage, hasher: Hasher | null): PrivacyPlan | null {
+  const columns = table.columns.flatMap(({ name, piiAction, piiStage }) =>
+    piiAction !== null && piiStage === stage ? [{ name, action: piiAction }] : [],
+  );
+  return columns.length === 0 ? null : { columns, hasher };
+}
+
+const NONE: ReadonlySet<string> = new Set();
+
+/**
+ * Changes the row in place; works on whole rows, key rows and old rows alike. NULL stays NULL, absent stays absent. `done`:
+ * columns that were replaced on their way already, which are let alone.
+ */
+export function applyPrivacy(plan: PrivacyPlan, row: GateRow, done: ReadonlySet<string> = NONE): void {
   for (const { name, action } of plan.columns) {
     const cell = row[name];
-    if (cell === undefined) continue;
+    if (cell === undefined || done.has(name)) continue;
     if (action === 'drop') row[name] = undefined;
     else if (cell !== null) row[name] = replaced(cell, action, plan.hasher);
   }
@@ -88,7 +103,7 @@ function replaced(cell: NonNullable<Cell>, action: Exclude<PiiAction, 'drop'>, h
 }
 
 /** One text for one value: 42 as a number and as a bigint hash alike. */
-function canonicalText(cell: NonNullable<Cell>): string {
+export function canonicalText(cell: NonNullable<Cell>): string {
   return typeof cell === 'string' ? cell : jsonText(cell);
 }
 

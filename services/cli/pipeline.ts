@@ -24,7 +24,10 @@ import { foreignTables } from './assemble/foreign-tables.ts';
 import { claimLake, IDENTITY_KEY, identityOf } from './assemble/identity.ts';
 import { openCheckpoint, openLake, type StoreCounts } from './assemble/lake.ts';
 import { openLog } from './assemble/log.ts';
+import { logPrivacy, piiKey } from './assemble/log-privacy.ts';
 import { openSource } from './assemble/source.ts';
+import { takeStateFolder } from './assemble/state-folder.ts';
+import { readPaused } from './paused-tables.ts';
 import { importTypeScript, isTypeScript } from './assemble/typescript-module.ts';
 
 export interface PipelineParts {
@@ -192,6 +195,7 @@ function openReader(
     runId: randomUUID(),
     failpoint: options.failpoint,
     onSourceBreak: options.onSourceBreak ?? 'stop',
+    privacy: logPrivacy(contractFolder(config.contracts), piiKey(config)),
   });
 }
 
@@ -200,6 +204,7 @@ async function openIngest(options: PipelineOptions, log: EventLog, lake: ObjectS
   const queries = await userQueries(config, process.cwd());
   const contracts = contractFolder(config.contracts);
   const foreign = await foreignTables(config, contracts);
+  const key = piiKey(config);
   const checkpoint = openCheckpoint(config);
   return startIngest({
     ...(foreign === null ? {} : { foreign }),
@@ -208,8 +213,11 @@ async function openIngest(options: PipelineOptions, log: EventLog, lake: ObjectS
     name: config.name,
     log,
     lake,
-    stateFolder: config.state,
+    stateFolder,
+    replicationFactor: config.log.replicationFactor,
+    pausedTables: () => readPaused(lake),
     contracts,
+    ...(key === null ? {} : { piiKey: key }),
     trigger:
       config.stream.trigger === 'available-now'
         ? { kind: 'available-now' }

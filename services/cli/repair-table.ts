@@ -55,7 +55,8 @@ export async function repairTable(
       const before = badness(report);
       if (next.kind === 'keys') keys += await fetchKeys(session.config, table, next.keys, options.url);
       else {
-        await backfill(session.config, { table }, options);
+        // A hashed key tells no row of the lake that the source has no more: those go by reading exactly.
+        await backfill(session.config, { table, exact: report.keyReplaced === true }, options);
         wholeReads++;
       }
       report = await session.verify(shape, { options: REPAIR_VERIFY });

@@ -1,4 +1,5 @@
 /** Source, lake and the tables of the pipeline, open for comparing. */
+import { createHasher } from '../../contracts/engine/privacy.ts';
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import { contractFolder } from '../ingest/contract-files.ts';
 import { createShapeFeed } from '../ingest/shape-feed.ts';
@@ -10,6 +11,7 @@ import type { Config } from '../runtime/config.ts';
 import { ConfigError } from '../runtime/errors.ts';
 import { openLake } from './assemble/lake.ts';
 import { openLog } from './assemble/log.ts';
+import { piiKey } from './assemble/log-privacy.ts';
 import { openReplica, openSource } from './assemble/source.ts';
 import { lakeReaches } from './lake-reaches.ts';
 import { verifyOne, type TableReport } from './verify-tables.ts';
@@ -36,6 +38,8 @@ export async function withVerify<T>(
   work: (session: VerifySession) => Promise<T>,
 ): Promise<T> {
   const config = reload();
+  const key = piiKey(config);
+  const hasher = key === null ? null : createHasher(key);
   const lake = openLake(config, null, { requests: 0, sentBytes: 0, receivedBytes: 0 });
   try {
     const source = await openSource(config, reload);
@@ -62,6 +66,7 @@ export async function withVerify<T>(
             readFrom,
             lake,
             contracts: contractFolder(config.contracts),
+            hasher,
             reached: lakeReaches(config, lake, signal, `${shape.schema}.${shape.table}`),
             ...how,
           }),

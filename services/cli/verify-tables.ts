@@ -1,20 +1,24 @@
 /** Verify's ports on the real parts: source sessions, the lake's tables, their quarantine. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { selectTable } from '../../contracts/engine/compile.ts';
 import { parseContract } from '../../contracts/engine/parse.ts';
+import type { Hasher } from '../../contracts/engine/privacy.ts';
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import { subStore } from '../../lakehouse/store/sub-store.ts';
 import { openSnapshot, type Snapshot } from '../../lakehouse/table/snapshot.ts';
 import { TableError } from '../../lakehouse/table/table-error.ts';
 import type { ContractFiles } from '../ingest/contract-files.ts';
 import { tableFolder } from '../ingest/table-target.ts';
-import type { TableShape } from '../log/event.ts';
+import type { Replaced, TableShape } from '../log/event.ts';
 import { parseLsn } from '../log/position.ts';
 import { MARK_PREFIX } from '../reader/message-pump.ts';
 import type { PostgresSource } from '../reader/source.ts';
 import { quoteLiteral } from '../reader/sql-text.ts';
 import { comparableColumns, lakeSnapshot } from '../replay/verify/lake-snapshot.ts';
-import { parkedKeyTexts } from '../replay/verify/parked-keys.ts';
+import { isHashed } from '../replay/verify/hashed-source.ts';
+import { parkedKeyTexts, type KeyHash } from '../replay/verify/parked-keys.ts';
 import { openSourceSnapshot } from '../replay/verify/source-snapshot.ts';
+import { ConfigError } from '../runtime/errors.ts';
 import { VERIFY_DEFAULTS, verifyTable, type TableVerification, type VerifyOptions } from '../replay/verify/verify.ts';
 
 export interface VerifyRun {
@@ -24,6 +28,8 @@ export interface VerifyRun {
   readonly readFrom?: PostgresSource;
   readonly lake: ObjectStore;
   readonly contracts: ContractFiles;
+  /** Of `privacy.key`; null = none is set, and hashed columns are not compared. */
+  readonly hasher: Hasher | null;
   readonly reached: (lsn: bigint) => Promise<void>;
   readonly where?: string | null;
   readonly bytesPerSecond?: number | null;
@@ -47,7 +53,9 @@ export async function verifyOne(shape: TableShape, run: VerifyRun): Promise<Tabl
   const first = await openTable(run.lake, folder);
   const options = { ...VERIFY_DEFAULTS, ...run.options };
   if (first === null) return absentTable(shape, run);
-  const comparable = comparableColumns(shape, first, await alteredColumns(shape, run.contracts));
+  const altered = await alteredColumns(shape, run);
+  const comparable = comparableColumns(shape, first, altered);
+  refuseLostKey(shape, comparable.left);
   const result = await verifyTable(
     comparable.shape,
     {
@@ -60,6 +68,7 @@ export async function verifyOne(shape: TableShape, run: VerifyRun): Promise<Tabl
           bytesPerSecond: run.bytesPerSecond ?? null,
           sleep: (ms) => sleep(ms),
           markBehind: () => markBehind(run.source),
+          hasher: run.hasher,
         });
       },
       reached: run.reached,
@@ -67,18 +76,21 @@ export async function verifyOne(shape: TableShape, run: VerifyRun): Promise<Tabl
         const snapshot = await openTable(run.lake, folder);
         return lakeSnapshot(snapshot ?? first, table);
       },
-      parked: async (table) => parkedKeyTexts(await openTable(run.lake, `${folder}__quarantine`), table),
+      parked: async (table) =>
+        parkedKeyTexts(await openTable(run.lake, `${folder}__quarantine`), table, keyHash(shape, run.hasher)),
     },
     options,
   );
-  return { ...result, left: comparable.left };
+  const keyReplaced = comparable.shape.columns.some((column) => column.keyPosition > 0 && isHashed(column));
+  return { ...result, left: comparable.left, ...(keyReplaced ? { keyReplaced } : {}) };
 }
 
 /** A table that has no lake table yet equals the source only if that is empty. */
 async function absentTable(shape: TableShape, run: VerifyRun): Promise<TableReport> {
   const session = await (run.readFrom ?? run.source).session('verify');
   const source = await openSourceSnapshot(session, {
-    shape,
+    // Rows are counted; nothing of them is compared.
+    shape: { ...shape, columns: shape.columns.map(({ replaced: _logged, ...own }) => own) },
     asText: new Set(),
     where: run.where ?? null,
     bytesPerSecond: null,
@@ -132,13 +144,36 @@ export async function openTable(lake: ObjectStore, folder: string): Promise<Snap
   }
 }
 
-/** Columns whose values a privacy rule changes before the lake: they cannot equal the source. */
-async function alteredColumns(shape: TableShape, files: ContractFiles): Promise<ReadonlySet<string>> {
-  const found = await files.load(shape.schema, shape.table);
-  if (found === null) return new Set();
+/** What privacy rules put in the values' place, in the log or behind it; null = a hash, and its key is not known here. */
+async function alteredColumns(shape: TableShape, run: VerifyRun): Promise<ReadonlyMap<string, Replaced | null>> {
+  const found = await run.contracts.load(shape.schema, shape.table);
+  const altered = new Map<string, Replaced | null>();
+  const put = (name: string, replaced: Replaced): void => {
+    altered.set(name, replaced.startsWith('hash:') && run.hasher === null ? null : replaced);
+  };
+  // The contract may be gone, or say less than it did: what the log says of its own records stands.
+  for (const { name, replaced } of shape.columns) if (replaced !== undefined) put(name, replaced);
+  if (found === null) return altered;
   const { contract } = parseContract(found.text, found.file);
-  const columns = contract?.tables.flatMap((table) => table.columns) ?? [];
-  return new Set(
-    columns.filter((column) => column.piiAction !== null).map((column) => column.physicalName ?? column.name),
+  for (const { name, piiAction } of contract === null ? [] : selectTable(contract, shape).columns)
+    if (piiAction !== null && !altered.has(name)) put(name, piiAction === 'hash' ? 'hash:' : piiAction);
+  return altered;
+}
+
+/** Without its key column no row can be told from another. */
+function refuseLostKey(shape: TableShape, left: TableReport['left']): void {
+  const lost = left.find(({ column }) =>
+    shape.columns.some(({ name, keyPosition }) => name === column && keyPosition > 0),
   );
+  if (lost === undefined) return;
+  throw new ConfigError(
+    `${shape.schema}.${shape.table} cannot be compared: its key column ${lost.column} is ${lost.reason}`,
+    'set privacy.key to the key that the pipeline has',
+  );
+}
+
+/** Parked events behind the log hold a key cell as the log has it: hashed there already, or to be hashed now. */
+function keyHash(shape: TableShape, hasher: Hasher | null): KeyHash {
+  const inLog = new Set(shape.columns.flatMap(({ name, replaced }) => (replaced === undefined ? [] : [name])));
+  return (column, cell) => (inLog.has(column.name) || hasher === null ? cell : hasher(cell));
 }

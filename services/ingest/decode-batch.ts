@@ -196,7 +196,7 @@ export class BatchDecoder {
     if (found !== null && this.refused(record, event, key, found)) return;
     const parkedKeys = this.options.parkedKeys;
     if (parkedKeys.size > 0 && parkedKeys.has(key) && this.settleParked(record, event, key, partial)) return;
-    if (this.plan.privacy !== null) applyPrivacy(this.plan.privacy, event.row);
+    if (this.plan.privacy !== null) applyPrivacy(this.plan.privacy, event.row, event.replaced);
     const problem = event.op === 'd' ? this.appendKey(event.row) : this.append(event.row);
     if (problem !== null) {
       this.refused(record, event, key, [problem]);
@@ -289,7 +289,7 @@ export class BatchDecoder {
       this.counts.noop++;
       return;
     }
-    if (this.plan.privacy !== null) applyPrivacy(this.plan.privacy, event.row);
+    if (this.plan.privacy !== null) applyPrivacy(this.plan.privacy, event.row, event.replaced);
     if (key === null || this.appendKey(event.row) !== null) {
       this.counts.noop++;
       return;

@@ -36,8 +36,10 @@ import { dropQuarantined, listQuarantine, showQuarantine } from './quarantine-li
 import type { ListOptions, QuarantineDetail, QuarantineEntry } from './quarantine-list.ts';
 import { retryQuarantine } from './quarantine-retry.ts';
 import type { RetryResult } from './quarantine-retry.ts';
+import { replayBatch } from './replay-batch.ts';
+import type { ReplayBatchRequest, ReplayBatchResult } from './replay-batch.ts';
 import { loadParked } from './quarantine-scan.ts';
-import { createRecordDecoder } from './record-decoder.ts';
+import { createRecordDecoder, hidingDecoder } from './record-decoder.ts';
 import type { ShapeFeed } from './shape-feed.ts';
 import { checkContinuity } from './continuity.ts';
 import type { TablePlan } from './table-plan.ts';
@@ -142,8 +144,8 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     );
   }
 
-  function decoder(): RecordDecoder {
-    return foreign === null ? createRecordDecoder(shapes, shape()) : foreignDecoder(foreign);
+  function decoder({ logPrivacy }: TablePlan): RecordDecoder {
+    return hidingDecoder(foreign === null ? createRecordDecoder(shapes, shape()) : foreignDecoder(foreign), logPrivacy);
   }
 
   /** Everything that the lake knows, read anew: at the start, and after a batch that failed. */
@@ -170,6 +172,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
   async function rebuild(stood: CommittedPosition): Promise<void> {
     if (stood.holdBack.size === 0) return;
     await shapes.refresh();
+    const plan = await usePlan();
     held.awaiting = await rebuildAwaiting({
       reader: options.reader,
       lake: options.lake,
@@ -177,8 +180,8 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
       topic,
       from: stood.holdBack,
       to: stood.nextOffsets,
-      keySources: (await usePlan()).keySources,
-      decode: decoder(),
+      keySources: plan.keySources,
+      decode: decoder(plan),
       bytesMax: options.awaitingBytesMax,
       readBytesMax: options.readBytesMax,
     });
@@ -225,6 +228,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
       parkedKeys: held.parkedKeys.size === 0 ? createParkedKeys() : held.parkedKeys.clone(),
       awaiting: held.awaiting.events === 0 ? createAwaiting(options.awaitingBytesMax) : held.awaiting.clone(),
     };
+    const using = tablePlan ?? (await usePlan());
     return buildBatch({
       queryId: await checkpoint.id(),
       queryName: queryName,
@@ -233,9 +237,9 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
       reader: options.reader,
       lake: options.lake,
       shapes,
-      decode: decoder(),
+      decode: decoder(using),
       plan,
-      tablePlan: tablePlan ?? (await usePlan()),
+      tablePlan: using,
       evolve: (next, standing) => contracts.evolve(standing, next, lakeSchema),
       ...working,
       snapshotting,
@@ -328,6 +332,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
   async function retry(ids: ReadonlySet<string> | null): Promise<RetryResult> {
     await shapes.refresh();
     lakeSchema ??= await target.schema();
+    const using = await usePlan();
     const done = await retryQuarantine({
       schemaName,
       tableName,
@@ -335,8 +340,8 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
       snapshot: await target.quarantineSnapshot(),
       main: () => target.main(),
       quarantine: () => target.quarantine(),
-      tablePlan: await usePlan(),
-      decode: decoder(),
+      tablePlan: using,
+      decode: decoder(using),
       evolve: (next, standing) => {
         const newer = shapes.byVersion(next);
         return newer === null ? standing : contracts.evolve(standing, newer, lakeSchema);
@@ -345,6 +350,27 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
       ids,
       nowMs: options.now(),
       failpoint: options.failpoint,
+    });
+    version = done.version ?? version;
+    await reloadParked();
+    return done;
+  }
+
+  async function replay(request: ReplayBatchRequest): Promise<ReplayBatchResult> {
+    await shapes.refresh();
+    lakeSchema ??= await target.schema();
+    const using = await usePlan();
+    const done = await replayBatch({
+      ...options,
+      main: () => target.main(),
+      quarantine: () => target.quarantine(),
+      quarantined: await target.quarantineSnapshot(),
+      tablePlan: using,
+      decode: decoder(using),
+      evolve: (next, standing) => contracts.evolve(standing, next, lakeSchema),
+      parkedKeys: held.parkedKeys,
+      nowMs: options.now(),
+      request,
     });
     version = done.version ?? version;
     await reloadParked();
@@ -369,8 +395,8 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     list: async (wanted) => listQuarantine(await target.quarantineSnapshot(), wanted),
     async show(id) {
       await shapes.refresh();
-      const using = { decode: decoder(), tablePlan: await usePlan() };
-      return showQuarantine(await target.quarantineSnapshot(), id, using);
+      const using = await usePlan();
+      return showQuarantine(await target.quarantineSnapshot(), id, { decode: decoder(using), tablePlan: using });
     },
     folder: target.folder,
     step: (barrier) => query.step(barrier),

@@ -1,4 +1,6 @@
 /** Picks the decoder of the shape that was in force when a record was written. */
+import { applyPrivacy, PrivacyError } from '../../contracts/engine/privacy.ts';
+import type { PrivacyPlan } from '../../contracts/engine/privacy.ts';
 import { createEnvelopeDecoder, decodeRecord, shapeVersionOf } from '../log/envelope-decode.ts';
 import type { EnvelopeDecoder } from '../log/envelope-decode.ts';
 import type { TableShape } from '../log/event.ts';
@@ -32,6 +34,30 @@ export function createRecordDecoder(shapes: ShapeLookup, fallback: TableShape): 
     const wanted = shapeVersionOf(record.header);
     if (wanted !== version) pick(wanted);
     return decodeRecord(decoder, record.key, record.value, record.header, record);
+  };
+}
+
+/**
+ * What the contract keeps out of the log, and stands there from before it said so (or was written there by others), is
+ * replaced as if it had never been there: ahead of the gate, of keys and of everything that is kept of the event.
+ */
+export function hidingDecoder(decode: RecordDecoder, plan: PrivacyPlan | null): RecordDecoder {
+  if (plan === null) return decode;
+  return (record) => {
+    const event = decode(record);
+    try {
+      applyPrivacy(plan, event.row, event.replaced);
+      if (event.otherKey !== null) applyPrivacy(plan, event.otherKey, event.replaced);
+    } catch (error) {
+      if (!(error instanceof PrivacyError)) throw error;
+      throw new StreamError(
+        'CONTRACT_FAILED',
+        `${record.topic}: an event from before its contract kept values out of the log: ${error.message}`,
+        'set privacy.key to the key that the reader has, then resume the table',
+        { cause: error },
+      );
+    }
+    return event;
   };
 }
 

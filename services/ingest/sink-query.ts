@@ -22,7 +22,7 @@ import type { ForeignTable } from './foreign-topics.ts';
 import type { IngestBatch } from './ingest-batch.ts';
 import { noParkedKeys } from './parked-keys.ts';
 import { markConf, markFromConf } from './plan-conf.ts';
-import { createRecordDecoder } from './record-decoder.ts';
+import { createRecordDecoder, hidingDecoder } from './record-decoder.ts';
 import type { ShapeFeed } from './shape-feed.ts';
 import type { Steppable } from './table-runner.ts';
 import type { TablePlan } from './table-plan.ts';
@@ -119,7 +119,10 @@ export function createSinkQuery(options: SinkQueryOptions): SinkQuery {
         reader: options.reader,
         lake: options.lake,
         shapes,
-        decode: foreign === null ? createRecordDecoder(shapes, shape()) : foreignDecoder(foreign),
+        decode: hidingDecoder(
+          foreign === null ? createRecordDecoder(shapes, shape()) : foreignDecoder(foreign),
+          used.logPrivacy,
+        ),
         plan,
         tablePlan: used,
         evolve: (next, standing) => contracts.evolve(standing, next, null),

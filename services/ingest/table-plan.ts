@@ -2,7 +2,7 @@
 import type { CatalogColumn } from '../../contracts/engine/catalog.ts';
 import type { Gate } from '../../contracts/engine/gate.ts';
 import { lakeColumnName } from '../../contracts/engine/lake-name.ts';
-import { lakeMapping, privacyPlan } from '../../contracts/engine/privacy.ts';
+import { lakeMapping, latePrivacyPlan, privacyPlan } from '../../contracts/engine/privacy.ts';
 import type { Hasher, PrivacyPlan } from '../../contracts/engine/privacy.ts';
 import { isClassified, keyColumns } from '../../contracts/engine/model.ts';
 import type { OnUnrepresentable, TableContract, UnknownColumns } from '../../contracts/engine/model.ts';
@@ -39,6 +39,8 @@ export interface TablePlan {
   readonly maxQuarantineRatio: number | null;
   /** What becomes of personal values before the lake; null = nothing. */
   readonly privacy: PrivacyPlan | null;
+  /** The same for what should not have come into the log, and stands there from before the contract said so. */
+  readonly logPrivacy: PrivacyPlan | null;
   readonly unknownColumns: UnknownColumns;
   /** Source names of all columns in the contract, also of those that the lake does not get. */
   readonly contractColumns: readonly string[];
@@ -98,6 +100,7 @@ export function buildTablePlan({ table, contract, gate, shape, lake, hasher }: T
     keySources,
     maxQuarantineRatio: table.maxQuarantineRatio,
     privacy: privacyPlan(table, 'before-lake', hasher),
+    logPrivacy: latePrivacyPlan(table, 'before-log', hasher),
     unknownColumns: table.unknownColumns ?? 'evolve',
     contractColumns: table.columns.map((column) => column.name),
     shapeVersion: shape?.version ?? 0,

@@ -55,6 +55,8 @@ export interface DecodedEvent {
   unknown: number;
   /** On the halves of a key change: the other half's key columns. */
   otherKey: GateRow | null;
+  /** Columns whose values were replaced before the log. */
+  readonly replaced: ReadonlySet<string>;
 }
 
 /** A table's shape made ready for decoding, with the objects that decoding reuses. One a table and shape version. */
@@ -88,6 +90,7 @@ export function createEnvelopeDecoder(shape: TableShape): EnvelopeDecoder {
       absent: 0,
       unknown: 0,
       otherKey: null,
+      replaced: new Set(shape.columns.flatMap(({ name, replaced }) => (replaced === undefined ? [] : [name]))),
     },
   };
 }

@@ -8,10 +8,18 @@
  * Envelope, one line, no schema part (field names: Debezium docs, "PostgreSQL connector, data change events"):
  *   {"before":…,"after":…,"source":{…},"op":"u","ts_ms":…,"transaction":{…},"unchanged":[…],"otherKey":{…}}
  */
-import { ENVELOPE_FORMAT, RECORD_HEADER_BYTES, RecordFlags, type EventOp, type TableShape } from './event.ts';
+import {
+  ENVELOPE_FORMAT,
+  RECORD_HEADER_BYTES,
+  RecordFlags,
+  type ColumnShape,
+  type EventOp,
+  type TableShape,
+} from './event.ts';
 import type { Lsn } from './position.ts';
 import { createByteSink, reserve, writeBytes, writeNatural, type ByteSink } from './byte-sink.ts';
 import { writeCell, writeNull } from './cell-encode.ts';
+import type { CellReplacer } from './cell-privacy.ts';
 import { CellKind, type Tuple } from './tuple.ts';
 import { wireFormOf, type WireForm } from './wire-kind.ts';
 
@@ -61,6 +69,10 @@ interface ColumnEncoder {
   /** `,"name"` */
   readonly quotedName: Buffer;
   readonly form: WireForm;
+  /** What stands in the log for a value; null = the value itself. */
+  readonly replace: CellReplacer | null;
+  /** The column is in no record. */
+  readonly dropped: boolean;
 }
 
 /** A shape made ready for encoding. Holds the bytes of the last transaction's constant parts: use one a reader. */
@@ -109,10 +121,25 @@ const NO_TRANSACTION = Buffer.from(',"transaction":null');
 const UNCHANGED = Buffer.from(',"unchanged":');
 const OTHER_KEY = Buffer.from(',"otherKey":');
 
-export function compileShapeEncoder(shape: TableShape, source: EnvelopeSource): ShapeEncoder {
-  const columns = shape.columns.map((column) => {
+/** Null for a column whose values go into the log as they are. @throws when a value must be replaced and cannot be */
+export type ReplacerOf = (column: ColumnShape) => CellReplacer | null;
+
+const nothingReplaced: ReplacerOf = ({ name, replaced }) => {
+  if (replaced === undefined || replaced === 'drop') return null;
+  throw new TypeError(`column ${name} is to be replaced, and the encoder was given nothing to do it with`);
+};
+
+export function compileShapeEncoder(
+  shape: TableShape,
+  source: EnvelopeSource,
+  replacerOf: ReplacerOf = nothingReplaced,
+): ShapeEncoder {
+  const columns = shape.columns.map((column): ColumnEncoder => {
     const name = JSON.stringify(column.name);
-    return { prefix: Buffer.from(`,${name}:`), quotedName: Buffer.from(`,${name}`), form: wireFormOf(column) };
+    const prefix = Buffer.from(`,${name}:`);
+    const replace = replacerOf(column);
+    const dropped = column.replaced === 'drop';
+    return { prefix, quotedName: Buffer.from(`,${name}`), form: wireFormOf(column), replace, dropped };
   });
   const keyColumns = shape.columns
     .map((column, index) => ({ index, position: column.keyPosition }))
@@ -254,7 +281,7 @@ function writeAfter(sink: ByteSink, shape: ShapeEncoder, event: RowEvent, after:
   for (let index = 0; index < shape.columns.length; index++) {
     if (after.kinds[index] !== CellKind.unchanged) writeColumn(sink, shape, after, index);
     else if (oldHolds(shape, event, index)) writeColumn(sink, shape, event.before as Tuple, index);
-    else unchanged++;
+    else if (!(shape.columns[index] as ColumnEncoder).dropped) unchanged++;
   }
   closeObject(sink, from);
   return unchanged;
@@ -272,7 +299,8 @@ function writeUnchanged(sink: ByteSink, shape: ShapeEncoder, event: RowEvent, af
   const from = sink.at - sink.start;
   for (let index = 0; index < shape.columns.length; index++) {
     if (after.kinds[index] !== CellKind.unchanged || oldHolds(shape, event, index)) continue;
-    writeBytes(sink, (shape.columns[index] as ColumnEncoder).quotedName);
+    const { quotedName, dropped } = shape.columns[index] as ColumnEncoder;
+    if (!dropped) writeBytes(sink, quotedName);
   }
   sink.bytes[sink.start + from] = OPEN_LIST; // the first comma's place
   writeByte(sink, 0x5d);
@@ -280,10 +308,16 @@ function writeUnchanged(sink: ByteSink, shape: ShapeEncoder, event: RowEvent, af
 
 function writeColumn(sink: ByteSink, shape: ShapeEncoder, tuple: Tuple, index: number): void {
   const column = shape.columns[index] as ColumnEncoder;
+  if (column.dropped) return;
   writeBytes(sink, column.prefix);
-  if (tuple.kinds[index] === CellKind.text) {
-    writeCell(sink, column.form, tuple.bytes, tuple.starts[index] as number, tuple.ends[index] as number);
-  } else writeNullValue(sink);
+  if (tuple.kinds[index] !== CellKind.text) {
+    writeNullValue(sink);
+    return;
+  }
+  const start = tuple.starts[index] as number;
+  const end = tuple.ends[index] as number;
+  if (column.replace === null) writeCell(sink, column.form, tuple.bytes, start, end);
+  else writeBytes(sink, column.replace(tuple.bytes, start, end));
 }
 
 /** Every member was written with a comma before it: the first comma becomes the opening brace. */

@@ -25,7 +25,12 @@ export interface ColumnShape {
   readonly notNull: boolean;
   /** Position in the key, from 1; 0 = not part of it. */
   readonly keyPosition: number;
+  /** What a privacy action put in the values' place before they came into the log; absent = they are the source's own. */
+  readonly replaced?: Replaced;
 }
+
+/** A hash names its key by `keyId`, so that another key is another shape. A dropped column is in no record. */
+export type Replaced = 'mask' | 'null' | 'drop' | `hash:${string}`;
 
 /** A table as one RELATION message (and the catalog) describes it. Immutable; `version` rises with every change. */
 export interface TableShape {

@@ -31,10 +31,11 @@ const RowObject = function RowObject() {} as unknown as new () => GateRow;
 RowObject.prototype = NO_PROTOTYPE;
 
 export function rowColumnsOf(shape: TableShape): RowColumns {
-  const names = shape.columns.map((column) => column.name);
+  const columns = shape.columns.filter(({ replaced }) => replaced !== 'drop');
+  const names = columns.map((column) => column.name);
   return {
     names,
-    forms: shape.columns.map(wireFormOf),
+    forms: columns.map(wireFormOf),
     quoted: names.map((name) => Buffer.from(`${JSON.stringify(name)}:`)),
     indexOf: new Map(names.map((name, index) => [name, index])),
   };

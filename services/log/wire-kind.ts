@@ -51,7 +51,15 @@ const KIND_OF_NAME: ReadonlyMap<string, WireKindCode> = new Map<string, WireKind
   ['timestamp with time zone', WireKind.timestamptz],
 ]);
 
+const TEXT: WireForm = { kind: WireKind.text, element: WireKind.text, delimiter: COMMA, single: false };
+
 export function wireFormOf(column: ColumnShape): WireForm {
+  // A pseudonym or a mask is text, whatever it stands for.
+  return column.replaced === undefined ? sourceFormOf(column) : TEXT;
+}
+
+/** The form of the source's own values. */
+export function sourceFormOf(column: ColumnShape): WireForm {
   // A domain is sent as its base type; an array column names its element's type apart, as a domain over an array cannot.
   const name = column.kind === 'domain' ? (column.baseType ?? column.pgType) : column.pgType;
   if (column.kind === 'array' || name.endsWith('[]')) {

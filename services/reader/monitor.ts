@@ -70,11 +70,16 @@ export function createMonitor(run: ReaderRun, options: ReaderOptions, limits: Re
       try {
         await session.query('SET synchronous_commit = local');
         let next = 0;
+        let look = options.clock() + limits.contractsMs;
         while (!stopped) {
           const at = options.clock();
           if (at >= next) {
             next = at + limits.heartbeatMs;
             await heartbeat(session);
+          }
+          if (options.privacy !== undefined && at >= look) {
+            look = at + limits.contractsMs;
+            await run.registry.followContracts();
           }
           if (run.unseen.xids.size > 0) {
             const [row] = await session.query('SELECT pg_current_snapshot() AS s');

@@ -18,6 +18,8 @@ export type ReaderErrorCode =
   | 'NO_FREE_SENDER'
   | 'SLOT_IN_USE'
   | 'SLOT_FOREIGN'
+  | 'CONTRACT_FAILED'
+  | 'PII_KEY_MISSING'
   | 'TABLE_NO_KEY'
   | 'TABLE_KEY_MISMATCH'
   | 'TABLE_ROW_SECURITY'

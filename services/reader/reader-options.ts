@@ -4,6 +4,7 @@ import type { Lsn } from '../log/position.ts';
 import type { PutLarge } from './outgoing-batch.ts';
 import type { TablePhase } from './reader-state.ts';
 import type { PostgresSource } from './source.ts';
+import type { LogPrivacy } from './table-privacy.ts';
 import type { SlotInsurance } from './slot-insurance.ts';
 
 export interface ReaderLog {
@@ -40,6 +41,8 @@ export interface ReaderOptions {
   /** Differs in every run (a random id). */
   readonly runId: string;
   readonly failpoint: (name: string) => Promise<void> | void;
+  /** What is kept out of the log; absent = nothing. */
+  readonly privacy?: LogPrivacy;
   readonly limits?: Partial<ReaderLimits>;
   /** Aborted = stop, also while `startReader` has not resolved yet (Ctrl-C in the first second). */
   readonly signal?: AbortSignal;
@@ -55,6 +58,8 @@ export interface ReaderLimits {
   readonly flushIntervalMs: number;
   readonly idleMarkMs: number;
   readonly heartbeatMs: number;
+  /** Time between two looks at the contracts, ms. */
+  readonly contractsMs: number;
   /** Messages received and not yet handled, bytes; above it the socket is paused. */
   readonly inboxBytesMax: number;
   readonly snapshotChunkBytesMax: number;
@@ -69,6 +74,7 @@ export const DEFAULT_LIMITS: ReaderLimits = {
   flushIntervalMs: 50,
   idleMarkMs: 10_000,
   heartbeatMs: 10_000,
+  contractsMs: 1_000,
   inboxBytesMax: 16 * 1024 * 1024,
   snapshotChunkBytesMax: 8 * 1024 * 1024,
   recordedEventsMax: 500_000,

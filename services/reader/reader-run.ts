@@ -19,6 +19,7 @@ import type { ReplicationHandlers } from './source.ts';
 import { createShapeHistory, type ShapeHistory } from './shapes.ts';
 import { dropSlot } from './slot.ts';
 import { createStreamInbox, type StreamInbox } from './stream-inbox.ts';
+import { createTablePrivacy } from './table-privacy.ts';
 import { createTableRegistry, type TableRegistry } from './table-registry.ts';
 import { encoderCache, takesEvents } from './table-route.ts';
 import { newTableState, planTable } from './table-selection.ts';
@@ -102,7 +103,8 @@ async function wire(
   const inbox = inboxOf(link, limits);
   const history = createShapeHistory(saved.shapes);
   const encoder = createEnvelopeEncoder();
-  const encoderFor = encoderCache({ name, database: attachment.identity.database });
+  const privacy = createTablePrivacy(options.privacy ?? null, history.latest, options.logger);
+  const encoderFor = encoderCache({ name, database: attachment.identity.database }, privacy.replacerOf);
   const unseen = createUnseenTransactions(position.unseenXids);
   const claims: ClaimStore = { recordBytesMax: writer.recordBytesMax, put: options.putLarge, pipeline: name };
   const acker = createAcker({ confirmed: attachment.slotConfirmed, heldByLake: options.committedLsn !== null });
@@ -122,6 +124,7 @@ async function wire(
     attachment,
     history,
     encoderFor,
+    privacy,
     ...tableStates(options, attachment),
   });
   await registry.open();
@@ -169,7 +172,9 @@ async function wire(
         encoderFor,
         noteShape: (shape) => appender.noteShape(shape),
         chunkRows: options.snapshotChunkRows,
+        mark: privacy.mark,
       }),
+    present: registry.present,
     failed: (route, error) => registry.stop(route, { state: error.code, detail: error.message, remedy: error.remedy }),
     finished: (route) =>
       options.logger.info({ table: `${route.schema}.${route.table}`, rows: route.state.rows }, 'snapshot complete'),

@@ -140,6 +140,11 @@ export async function startReader(options: ReaderOptions): Promise<ReaderHandle>
       const shape = route.encoder?.shape ?? run.history.latest(schema, table);
       if (shape === null) throw new ReaderError('TABLE_NOT_FOUND', `nothing is known of ${schema}.${table} yet`);
       if (keys.length === 0) return 0;
+      if (shape.columns.some(({ keyPosition, replaced }) => keyPosition > 0 && replaced !== undefined)) {
+        throw new ReaderError('TABLE_KEY_MISMATCH', `the key of ${schema}.${table} is hashed before the log`, {
+          remedy: `sluice repair ${schema}.${table}: it reads the whole table`,
+        });
+      }
       const absent: AbsentQuery = (now, rowFilter) => absentKeysQuery(now, keys, rowFilter);
       return run.snapshots.fetch(route, keyCondition(shape, keys), removeAbsent === true ? absent : undefined);
     },

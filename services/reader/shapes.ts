@@ -3,7 +3,7 @@
  * every record names. A shape once given never changes; the history is in `<name>.__reader`, so that old WAL and old records
  * are read with the columns of their time.
  */
-import type { ColumnShape, TableShape } from '../log/event.ts';
+import type { ColumnShape, Replaced, TableShape } from '../log/event.ts';
 import { describeTypes, findTable, listAttributes, type SourceTable } from './catalog.ts';
 import type { RelationMessage } from './pgoutput/messages.ts';
 import type { PublishedTable } from './publication.ts';
@@ -15,6 +15,8 @@ export interface BareColumn {
   readonly name: string;
   readonly typeOid: number;
   readonly typeModifier: number;
+  /** What stands in the log for the values (table-privacy.ts); absent = the values themselves. */
+  readonly replaced?: Replaced;
 }
 
 export interface BareShape {
@@ -62,7 +64,9 @@ export function createShapeHistory(saved: readonly TableShape[] = []): ShapeHist
 }
 
 function fingerprint(shape: Omit<BareShape, 'key'>, key: readonly string[]): string {
-  const columns = shape.columns.map((column) => [column.name, column.typeOid, column.typeModifier]);
+  const columns = shape.columns.map(({ name, typeOid, typeModifier, replaced }) =>
+    replaced === undefined ? [name, typeOid, typeModifier] : [name, typeOid, typeModifier, replaced],
+  );
   return JSON.stringify([shape.schema, shape.table, shape.oid, columns, key]);
 }
 

@@ -11,7 +11,7 @@
  * A kill at any point costs the chunks in hand. A heap that was rewritten between two chunks restarts its table.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { createEnvelopeEncoder } from '../log/envelope-encode.ts';
+import type { createEnvelopeEncoder, ShapeEncoder } from '../log/envelope-encode.ts';
 import type { TableShape } from '../log/event.ts';
 import type { Lsn } from '../log/position.ts';
 import { createKeyRecorder } from './key-recorder.ts';
@@ -47,6 +47,8 @@ export interface SnapshotPorts {
   readonly failpoint: (name: string) => Promise<void> | void;
   /** Plans a table anew from the catalog: heaps, blocks, shape, row filter. */
   readonly plan: (session: SourceSession, route: TableRoute, fresh: boolean) => Promise<TablePlan>;
+  /** The shape with what is replaced of it now: a contract may have changed since the rows were read. */
+  readonly present: (shape: ShapeEncoder) => ShapeEncoder;
   /** The table cannot go on; the others do. */
   readonly failed: (route: TableRoute, error: ReaderError) => void;
   readonly finished: (route: TableRoute) => void;
@@ -164,7 +166,8 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
         !stopped &&
         task.isCurrent() &&
         route.recorder?.generation === generation &&
-        (route.shapeChanges === shapeChanges || route.encoder?.shape.version === task.shape.shape.version);
+        (route.shapeChanges === shapeChanges ||
+          route.encoder?.shape.version === ports.present(task.shape).shape.version);
       if (!valid) {
         settle('again');
         return null;
@@ -186,7 +189,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
   const writeChunk = (route: TableRoute, task: ChunkTask, rows: ChunkRows, at: Parameters<Arrival>[0]): number => {
     const emitted = emitChunk(rows, {
       encoder: ports.encoder,
-      shape: task.shape,
+      shape: ports.present(task.shape),
       topic: route.topic,
       epoch: ports.epoch,
       claims: ports.claims,

@@ -15,6 +15,7 @@ import type { TableState } from './reader-state.ts';
 import type { SnapshotRunner } from './snapshot.ts';
 import { restartPlan } from './snapshot-plan.ts';
 import { bareFromRelation, currentKey, describeColumns, keyOf, type ShapeHistory } from './shapes.ts';
+import { leavesRowsBehind, type TablePrivacy } from './table-privacy.ts';
 import { createTableRoute, tableName, takesEvents, type TableRoute } from './table-route.ts';
 import { newTableState, refusalOf } from './table-selection.ts';
 import { parseSnapshot } from './visibility.ts';
@@ -44,6 +45,10 @@ export interface TableRegistry {
   setPhase(route: TableRoute, phase: TableState['phase']): void;
   /** Takes a table that appeared later. */
   adopt(schema: string, table: string): Promise<TableRoute | null>;
+  /** Takes up what the contracts say now of the values that are kept out of the log. */
+  followContracts(): Promise<void>;
+  /** The shape with what is replaced of it now. */
+  present(shape: ShapeEncoder): ShapeEncoder;
   readonly announced: ReadonlySet<string>;
   readonly reasons: ReadonlyMap<TableRoute, StopReason>;
 }
@@ -53,15 +58,19 @@ export interface RegistryOptions {
   readonly attachment: Attachment;
   readonly history: ShapeHistory;
   readonly encoderFor: (shape: TableShape) => ShapeEncoder;
+  readonly privacy: TablePrivacy;
   readonly states: readonly TableState[];
   /** States that differ from what the log has. */
   readonly changed: ReadonlySet<TableState>;
 }
 
+/** States that a corrected contract or a given key ends. */
+const PRIVACY_FAULTS: readonly string[] = ['CONTRACT_FAILED', 'PII_KEY_MISSING'];
+
 const REPAIR = (route: TableRoute): string => `sluice repair ${route.schema}.${route.table}`;
 
 export function createTableRegistry(parts: RegistryOptions): TableRegistry {
-  const { options, attachment, history, encoderFor } = parts;
+  const { options, attachment, history, encoderFor, privacy } = parts;
   const byName = new Map<string, TableRoute>();
   const keys = new Map<string, readonly string[] | null>();
   const announced = new Set<string>();
@@ -70,6 +79,12 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
   let snapshots: SnapshotRunner | null = null;
 
   const note = (route: TableRoute): void => appender?.noteTable(route.state);
+  /** Shapes made before the appender was there. */
+  const early: TableShape[] = [];
+  const noteShape = (shape: TableShape): void => {
+    if (appender === null) early.push(shape);
+    else appender.noteShape(shape);
+  };
   const openTopic = async (state: TableState): Promise<TableRoute> => {
     const topic = dataTopic(options.name, state.schema, state.table);
     await options.log.admin.ensureTopics({ [topic]: options.topic });
@@ -114,6 +129,11 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     // Registered before it is published: its first RELATION must find it.
     const route = await openTopic(newTableState(table, options.clock(), null));
     byName.set(label, route);
+    const fault = await privacy.load(schema, name);
+    if (fault !== null) {
+      stop(route, fault);
+      return route;
+    }
     try {
       await publish(schema, name);
     } catch (error) {
@@ -155,13 +175,52 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     snapshots?.begin(route);
   };
 
+  const present = (encoder: ShapeEncoder): ShapeEncoder => {
+    const { shape, isNew } = privacy.present(encoder.shape, history);
+    if (isNew) noteShape(shape);
+    return shape === encoder.shape ? encoder : encoderFor(shape);
+  };
+  /** A changed privacy action is another shape from here on; rows that no event could meet any more are read again. */
+  const followContract = async (route: TableRoute): Promise<void> => {
+    const held = PRIVACY_FAULTS.includes(route.state.stopped?.state ?? '');
+    if (!takesEvents(route.state) && !held) return;
+    const fault = await privacy.load(route.schema, route.table);
+    if (fault !== null) {
+      if (!held) stop(route, fault);
+      return;
+    }
+    if (held) {
+      readAgain(route);
+      return;
+    }
+    const before = route.encoder?.shape ?? history.latest(route.schema, route.table);
+    if (before === null) return;
+    const { shape, isNew } = privacy.present(before, history);
+    if (shape === before) return;
+    if (isNew) noteShape(shape);
+    if (route.encoder !== null) {
+      route.encoder = encoderFor(shape);
+      route.shapeChanges++;
+    }
+    const table = tableName(route.schema, route.table);
+    const columns = shape.columns.flatMap(({ name, replaced }) => (replaced === undefined ? [] : [name]));
+    options.logger.info({ table, columns }, `what is kept out of the log of ${table} has changed`);
+    if (!leavesRowsBehind(before, shape)) return;
+    options.logger.warn({ table }, `values of ${table} have other pseudonyms now: it is read again`);
+    readAgain(route);
+  };
+  /** Before the log is there, the state alone: the snapshot begins with the others. */
+  const readAgain = (route: TableRoute): void => {
+    if (appender === null) restartPlan(route, options.clock(), true);
+    else resnapshot(route, true);
+  };
+
   /** Null = look at the catalog first. */
   const resolveKnown = (relation: RelationMessage, route: TableRoute): TableRoute | null => {
     const label = tableName(relation.schema, relation.table);
     const key = keys.get(label);
     if (key === undefined || relation.oid !== route.state.oid) return null;
-    const bare = bareFromRelation(relation, key);
-    const shape = history.known(bare);
+    const shape = history.known(privacy.mark(bareFromRelation(relation, key)));
     if (shape === null) return null;
     useShape(route, shape);
     return route;
@@ -197,7 +256,7 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     }
     const key = await currentKey(attachment.session, schema, table);
     keys.set(label, key);
-    const bare = bareFromRelation(relation, key);
+    const bare = privacy.mark(bareFromRelation(relation, key));
     let shape = history.known(bare);
     if (shape === null) {
       shape = history.add(bare, await describeColumns(attachment.session, bare));
@@ -217,12 +276,15 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
         const route = await openTopic(state);
         byName.set(tableName(state.schema, state.table), route);
         if (state.stopped !== null) reasons.set(route, { ...state.stopped, remedy: REPAIR(route) });
+        await followContract(route);
       }
     },
     connect(to, runner) {
       appender = to;
       snapshots = runner;
-      for (const route of byName.values()) if (parts.changed.has(route.state)) note(route);
+      for (const shape of early.splice(0)) to.noteShape(shape);
+      for (const route of byName.values())
+        if (parts.changed.has(route.state) || !parts.states.includes(route.state)) note(route);
     },
     beginSnapshots() {
       for (const route of byName.values()) if (route.state.phase === 'snapshotting') snapshots?.begin(route);
@@ -233,12 +295,18 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
       const route = byName.get(tableName(relation.schema, relation.table));
       return (route === undefined ? null : resolveKnown(relation, route)) ?? resolveUnknown(relation);
     },
+    present,
+    async followContracts() {
+      for (const route of byName.values()) await followContract(route);
+    },
     snapshotting: () =>
       [...byName.values()]
         .filter((route) => route.state.phase === 'snapshotting')
         .map((route) => tableName(route.schema, route.table)),
     resnapshot,
     async repair(route, exact) {
+      const fault = await privacy.load(route.schema, route.table);
+      if (fault !== null) throw new ReaderError(fault.state, fault.detail, { remedy: fault.remedy });
       if (await publish(route.schema, route.table)) route.state = { ...route.state, waitForXid: await barrier() };
       resnapshot(route, exact);
     },

@@ -1,5 +1,10 @@
 /** A table as the stream sees it: where its events go, and the encoder for the RELATION in force. */
-import { compileShapeEncoder, type EnvelopeSource, type ShapeEncoder } from '../log/envelope-encode.ts';
+import {
+  compileShapeEncoder,
+  type EnvelopeSource,
+  type ReplacerOf,
+  type ShapeEncoder,
+} from '../log/envelope-encode.ts';
 import type { TableShape } from '../log/event.ts';
 import { dataTopic } from '../log/topics.ts';
 import type { KeyRecorder } from './key-recorder.ts';
@@ -48,11 +53,11 @@ export function createTableRoute(pipeline: string, state: TableState, partitions
 }
 
 /** Compiled encoders by shape version: a table that changes to and fro compiles each shape once. */
-export function encoderCache(source: EnvelopeSource): (shape: TableShape) => ShapeEncoder {
+export function encoderCache(source: EnvelopeSource, replacerOf?: ReplacerOf): (shape: TableShape) => ShapeEncoder {
   const byVersion = new Map<number, ShapeEncoder>();
   return (shape) => {
     let encoder = byVersion.get(shape.version);
-    if (encoder === undefined) byVersion.set(shape.version, (encoder = compileShapeEncoder(shape, source)));
+    if (encoder === undefined) byVersion.set(shape.version, (encoder = compileShapeEncoder(shape, source, replacerOf)));
     return encoder;
   };
 }

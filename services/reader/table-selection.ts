@@ -5,7 +5,7 @@ import { findTable, listTables, matchesGlobs, type SourceTable } from './catalog
 import { findPublication, type Publication, type PublishedTable } from './publication.ts';
 import { ReaderError } from './reader-error.ts';
 import type { TableSeen, TableState } from './reader-state.ts';
-import { bareFromCatalog, describeColumns, type ShapeHistory } from './shapes.ts';
+import { bareFromCatalog, describeColumns, type BareShape, type ShapeHistory } from './shapes.ts';
 import type { SourceSession } from './source.ts';
 import { requireReplicable } from './table-key.ts';
 import type { TableRoute } from './table-route.ts';
@@ -82,6 +82,8 @@ export interface PlanContext {
   readonly encoderFor: (shape: TableShape) => ShapeEncoder;
   readonly noteShape: (shape: TableShape) => void;
   readonly chunkRows: number;
+  /** Marks what is replaced before the log. */
+  readonly mark: (bare: BareShape) => BareShape;
 }
 
 /** Looks the table up anew and lays out what is still to be read. @throws ReaderError if it cannot be taken any more */
@@ -98,7 +100,7 @@ export async function planTable(session: SourceSession, route: TableRoute, conte
       `table ${schema}.${name} is not in publication "${context.publication}"`,
     );
   }
-  const bare = await bareFromCatalog(session, table, published, publication.storedGenerated);
+  const bare = context.mark(await bareFromCatalog(session, table, published, publication.storedGenerated));
   const absent = bare.key.filter((column) => !bare.columns.some((each) => each.name === column));
   if (absent.length > 0) {
     throw new ReaderError(

@@ -26,6 +26,8 @@ export function planRepair(shape: TableShape, found: TableVerification, keysMax 
     return { kind: 'table', reason: `${found.unsettled} keys kept changing while they were compared`, counts };
   const toRead = counts.differs + counts.missing;
   if (toRead > keysMax) return { kind: 'table', reason: `more than ${keysMax} rows are to be read`, counts };
+  if (found.keyReplaced === true)
+    return { kind: 'table', reason: 'its key is hashed, so that its rows cannot be asked for by key', counts };
   const keys: string[][] = [];
   for (const { key } of found.differences) {
     const cells = inputKey(shape, key);

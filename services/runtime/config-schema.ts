@@ -97,6 +97,9 @@ export const CONFIG_SCHEMA = {
     },
   },
   contracts: text('./contracts', 'folder of the *.odcs.yaml files'),
+  privacy: {
+    key: text(null, 'secret for `piiAction: hash`, 16 bytes or more; reader and stream need the same'),
+  },
   lake: {
     uri: text('./lake', 'a path, file:///…, or s3://bucket/prefix'),
     s3: {

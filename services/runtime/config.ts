@@ -63,6 +63,7 @@ export interface Config {
     };
   };
   readonly contracts: string;
+  readonly privacy: { readonly key: string | null };
   readonly lake: {
     readonly uri: string;
     readonly s3: {
@@ -243,7 +244,7 @@ function convert(field: Field, value: unknown, path: readonly string[], input: C
 }
 
 function wrongValue(field: Field, value: unknown, path: readonly string[], file: string): ConfigError {
-  const secret = /password|token|postgres|replica/.test(path.at(-1) ?? '');
+  const secret = /password|token|postgres|replica|privacy\.key/.test(path.join('.'));
   const shown = secret ? 'the given value' : JSON.stringify(value);
   const expected: Record<Field['kind'], string> = {
     string: 'a text',

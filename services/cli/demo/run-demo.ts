@@ -207,6 +207,7 @@ async function compare(pipeline: Pipeline, config: Config, signal: AbortSignal):
     source,
     lake,
     contracts: contractFolder(config.contracts),
+    hasher: null,
     reached: (lsn) => ingest.catchUp(lsn, signal),
   });
 }

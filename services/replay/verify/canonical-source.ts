@@ -4,6 +4,7 @@
  * `A<count>` and their elements' cells; every other type is the text its output function gives (as pgoutput sends it).
  * The session must run with TimeZone=UTC, DateStyle=ISO, IntervalStyle=postgres, bytea_output=hex, extra_float_digits=3.
  */
+import { MASK } from '../../../contracts/engine/privacy.ts';
 import type { ColumnShape } from '../../log/event.ts';
 import { quoteIdent } from '../../reader/sql-text.ts';
 
@@ -14,6 +15,10 @@ export function canonicalRow(columns: readonly ColumnShape[], asText: ReadonlySe
 
 /** SQL expression (never NULL) of one cell. `heldAsText`: the lake keeps this column as PostgreSQL's text. */
 export function canonicalCell(column: ColumnShape, heldAsText: boolean): string {
+  // What the lake must have in a replaced value's place. A hash is not made here: its key would stand in the statement.
+  if (column.replaced === 'null') return `'~'`;
+  if (column.replaced === 'mask')
+    return `(case when ${quoteIdent(column.name)} is distinct from null then '${Buffer.byteLength(MASK)}:${MASK}' else '~' end)`;
   return framed(cellText(quoteIdent(column.name), column, heldAsText));
 }
 
@@ -52,7 +57,7 @@ function scalarText(name: string, pgType: string): string {
  * The type's output function; a cast to text would strip the blanks of char(n). `is not null` would be false for a composite
  * value with one NULL field.
  */
-function outputText(name: string): string {
+export function outputText(name: string): string {
   return `(case when ${name} is distinct from null then concat(${name}) end)`;
 }
 

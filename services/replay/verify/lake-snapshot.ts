@@ -4,7 +4,7 @@ import { scan } from '../../../lakehouse/read/scan.ts';
 import type { ColumnBatch } from '../../../lakehouse/table/column.ts';
 import type { DeltaType } from '../../../lakehouse/table/schema.ts';
 import type { Snapshot } from '../../../lakehouse/table/snapshot.ts';
-import type { ColumnShape, TableShape } from '../../log/event.ts';
+import type { ColumnShape, Replaced, TableShape } from '../../log/event.ts';
 import { bucketOf, rowHash, type BucketSums } from './buckets.ts';
 import { cellText, frame } from './canonical-lake.ts';
 import type { Images, LakeSnapshot } from './verify.ts';
@@ -18,18 +18,29 @@ export interface Comparable {
   readonly left: readonly { readonly column: string; readonly reason: string }[];
 }
 
-/** `changed`: columns that a privacy rule alters on the way. */
-export function comparableColumns(shape: TableShape, snapshot: Snapshot, changed: ReadonlySet<string>): Comparable {
+/**
+ * `changed`: what privacy rules put in the values' place on the way; null as a value: it cannot be told (a hash, and no key is
+ * at hand).
+ */
+export function comparableColumns(
+  shape: TableShape,
+  snapshot: Snapshot,
+  changed: ReadonlyMap<string, Replaced | null>,
+): Comparable {
   const types = typesByName(snapshot);
   const left: { column: string; reason: string }[] = [];
   const columns: ColumnShape[] = [];
   const asText = new Set<string>();
   for (const column of shape.columns) {
     const type = types.get(lakeColumnName(column.name).toLowerCase());
-    if (type === undefined) left.push({ column: column.name, reason: 'not in the lake' });
-    else if (changed.has(column.name)) left.push({ column: column.name, reason: 'altered by its piiAction' });
+    const replaced = changed.get(column.name);
+    if (replaced === 'drop') left.push({ column: column.name, reason: 'dropped by its piiAction' });
+    else if (type === undefined) left.push({ column: column.name, reason: 'not in the lake' });
+    else if (replaced === null)
+      left.push({ column: column.name, reason: 'hashed by its piiAction, and privacy.key is not set here' });
     else {
-      columns.push(column);
+      const { replaced: _logged, ...own } = column;
+      columns.push(replaced === undefined ? own : { ...own, replaced });
       if (type === 'string') asText.add(column.name);
     }
   }

@@ -1,9 +1,11 @@
 /** The source side of verify: sums, images and rows in one REPEATABLE READ snapshot, within a byte rate. */
+import type { Hasher } from '../../../contracts/engine/privacy.ts';
 import type { ColumnShape, TableShape } from '../../log/event.ts';
 import type { SourceSession, TextRow } from '../../reader/source.ts';
 import { quoteIdent, quoteList, quoteLiteral, quoteTable } from '../../reader/sql-text.ts';
-import type { BucketSums } from './buckets.ts';
+import { bucketOf, rowHash, type BucketSums } from './buckets.ts';
 import { bucketExpression, canonicalCell, canonicalRow, rowHashExpression } from './canonical-source.ts';
+import { hashedRows, isHashed } from './hashed-source.ts';
 import type { Images, SourceSnapshot } from './verify.ts';
 
 export interface SourceSnapshotOptions {
@@ -20,6 +22,8 @@ export interface SourceSnapshotOptions {
    * commit that the snapshot sees lies before it, and the lake learns of it at once, however idle the source is.
    */
   readonly markBehind: () => Promise<bigint>;
+  /** Makes the hashes of columns that have one in the lake; null = the shape has none. */
+  readonly hasher?: Hasher | null;
   /** Bytes of heap read by one statement. */
   readonly chunkBytes?: number;
 }
@@ -62,8 +66,24 @@ export async function openSourceSnapshot(
     }
   }
 
+  const close = async (): Promise<void> => {
+    await session.query('rollback');
+    await session.close();
+  };
+  if (shape.columns.some(isHashed)) {
+    const { hasher } = options;
+    if (hasher === undefined || hasher === null)
+      throw new TypeError('hashed columns are compared with their key alone');
+    const source = hashedRows(session, shape.columns, options.asText, hasher);
+    const eachRow = async (visit: (key: string, text: string) => void): Promise<void> => {
+      for await (const chunk of chunks()) await source.each(`${relation} where ${filter} and ${chunk}`, visit);
+    };
+    return { lsn, close, ...hashedSnapshot(eachRow) };
+  }
+
   return {
     lsn,
+    close,
     async sums(buckets) {
       const byBucket = new Map<number, { rows: number; sum: bigint }>();
       let rows = 0;
@@ -107,9 +127,40 @@ export async function openSourceSnapshot(
       }
       return images;
     },
-    async close() {
-      await session.query('rollback');
-      await session.close();
+  };
+}
+
+/** Sums and images from the rows themselves. */
+function hashedSnapshot(
+  eachRow: (visit: (key: string, text: string) => void) => Promise<void>,
+): Pick<SourceSnapshot, 'sums' | 'images' | 'rows'> {
+  const pick = async (wanted: (key: string) => boolean): Promise<Images> => {
+    const images: Images = new Map();
+    await eachRow((key, text) => {
+      if (wanted(key)) images.set(key, { text });
+    });
+    return images;
+  };
+  return {
+    async sums(buckets) {
+      const byBucket = new Map<number, { rows: number; sum: bigint }>();
+      let rows = 0;
+      await eachRow((key, text) => {
+        const bucket = bucketOf(key, buckets);
+        const old = byBucket.get(bucket);
+        if (old === undefined) byBucket.set(bucket, { rows: 1, sum: rowHash(text) });
+        else {
+          old.rows += 1;
+          old.sum += rowHash(text);
+        }
+        rows += 1;
+      });
+      return { rows, byBucket };
+    },
+    images: (buckets, wanted) => pick((key) => wanted.has(bucketOf(key, buckets))),
+    rows(keys) {
+      const wanted = new Set(keys);
+      return pick((key) => wanted.has(key));
     },
   };
 }

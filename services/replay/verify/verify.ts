@@ -69,6 +69,8 @@ export interface TableVerification {
   /** Keys still moving when the rounds ran out; neither equal nor different. */
   readonly unsettled: number;
   readonly rounds: number;
+  /** The lake's key is a hash: a row cannot be asked for by it at the source. */
+  readonly keyReplaced?: boolean;
 }
 
 export interface VerifyOptions {
