@@ -26,8 +26,6 @@ import { openCheckpoint, openLake, type StoreCounts } from './assemble/lake.ts';
 import { openLog } from './assemble/log.ts';
 import { logPrivacy, piiKey } from './assemble/log-privacy.ts';
 import { openSource } from './assemble/source.ts';
-import { takeStateFolder } from './assemble/state-folder.ts';
-import { readPaused } from './paused-tables.ts';
 import { importTypeScript, isTypeScript } from './assemble/typescript-module.ts';
 
 export interface PipelineParts {
@@ -213,9 +211,7 @@ async function openIngest(options: PipelineOptions, log: EventLog, lake: ObjectS
     name: config.name,
     log,
     lake,
-    stateFolder,
-    replicationFactor: config.log.replicationFactor,
-    pausedTables: () => readPaused(lake),
+    stateFolder: config.state,
     contracts,
     ...(key === null ? {} : { piiKey: key }),
     trigger:

@@ -36,8 +36,6 @@ import { dropQuarantined, listQuarantine, showQuarantine } from './quarantine-li
 import type { ListOptions, QuarantineDetail, QuarantineEntry } from './quarantine-list.ts';
 import { retryQuarantine } from './quarantine-retry.ts';
 import type { RetryResult } from './quarantine-retry.ts';
-import { replayBatch } from './replay-batch.ts';
-import type { ReplayBatchRequest, ReplayBatchResult } from './replay-batch.ts';
 import { loadParked } from './quarantine-scan.ts';
 import { createRecordDecoder, hidingDecoder } from './record-decoder.ts';
 import type { ShapeFeed } from './shape-feed.ts';
@@ -350,27 +348,6 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
       ids,
       nowMs: options.now(),
       failpoint: options.failpoint,
-    });
-    version = done.version ?? version;
-    await reloadParked();
-    return done;
-  }
-
-  async function replay(request: ReplayBatchRequest): Promise<ReplayBatchResult> {
-    await shapes.refresh();
-    lakeSchema ??= await target.schema();
-    const using = await usePlan();
-    const done = await replayBatch({
-      ...options,
-      main: () => target.main(),
-      quarantine: () => target.quarantine(),
-      quarantined: await target.quarantineSnapshot(),
-      tablePlan: using,
-      decode: decoder(using),
-      evolve: (next, standing) => contracts.evolve(standing, next, lakeSchema),
-      parkedKeys: held.parkedKeys,
-      nowMs: options.now(),
-      request,
     });
     version = done.version ?? version;
     await reloadParked();
