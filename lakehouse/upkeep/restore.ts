@@ -4,7 +4,7 @@
  * the protocol is never lowered.
  */
 import { NO_ACTIONS, removeOf, vectorId } from '../table/actions.ts';
-import type { AddFile, CommitActions, ProtocolAction } from '../table/actions.ts';
+import type { AddFile, Commit, CommitActions, ProtocolAction, TxnAction } from '../table/actions.ts';
 import { commitTo } from '../table/commit.ts';
 import type { CommitOptions, CommitResult, Proposal } from '../table/commit.ts';
 import { fileIdentity } from '../table/replay.ts';
@@ -18,6 +18,12 @@ import { keysOf } from './referenced-files.ts';
 export interface RestoreOptions extends CommitOptions {
   /** Commit even though data files of the old version are gone: its rows in them are lost. */
   readonly ignoreMissing?: boolean;
+  /** Transactions of the commit, where those of the older version are to hold again. */
+  readonly txns?: readonly TxnAction[];
+  /** More parameters of the operation in the history. */
+  readonly parameters?: Readonly<Record<string, string>>;
+  /** Looks at what won a race against this commit; what it throws ends the restore. */
+  readonly onWinners?: (winners: readonly Commit[]) => void;
 }
 
 const HEADS_PARALLEL = 32;
@@ -33,41 +39,56 @@ export async function restoreTable(
   const current = await openSnapshot(store, backoff);
   await assertFilesStand(target, current, options.ignoreMissing === true);
   const nowMs = (options.now ?? Date.now)();
-  const first = proposalFor(target, current, nowMs);
+  const first = proposalFor(target, current, nowMs, options);
   if (first === null) return { version: null, snapshot: current, conflicts: 0 };
   // Whatever won meanwhile is undone too: the difference is simply taken again.
-  return commitTo(current, first, async (_proposal, newest) => proposalFor(target, newest, nowMs), options);
+  return commitTo(
+    current,
+    first,
+    async (_proposal, newest, winners) => {
+      options.onWinners?.(winners);
+      return proposalFor(target, newest, nowMs, options);
+    },
+    options,
+  );
 }
 
-function proposalFor(target: Snapshot, current: Snapshot, nowMs: number): Proposal | null {
+function proposalFor(
+  target: Snapshot,
+  current: Snapshot,
+  nowMs: number,
+  { txns = [], parameters = {} }: RestoreOptions,
+): Proposal | null {
   const wanted = identities(target.files);
   const have = identities(current.files);
   const adds = [...target.files].filter((file) => !have.has(identity(file)));
   const gone = [...current.files].filter((file) => !wanted.has(identity(file)));
   const metadata = sameMetadata(target, current) ? null : target.metadata;
-  if (adds.length === 0 && gone.length === 0 && metadata === null) return null;
+  if (adds.length === 0 && gone.length === 0 && metadata === null && txns.length === 0) return null;
   const actions: CommitActions = {
     ...NO_ACTIONS,
     protocol: raisedProtocol(target.protocol, current.protocol),
     metadata,
+    txns,
     adds: adds.map((file) => ({ ...file, dataChange: true })),
     removes: gone.map((file) => removeOf(file, nowMs, true)),
   };
   return {
     operation: {
       name: 'RESTORE',
-      parameters: { version: String(target.version) },
+      parameters: { version: String(target.version), ...parameters },
       metrics: { numRestoredFiles: String(adds.length), numRemovedFiles: String(gone.length) },
     },
     actions,
   };
 }
 
-function identity(file: AddFile): string {
+/** A file with the vector it has: what two versions share. */
+export function identity(file: AddFile): string {
   return fileIdentity(file.path, vectorId(file.deletionVector));
 }
 
-function identities(files: Iterable<AddFile>): ReadonlySet<string> {
+export function identities(files: Iterable<AddFile>): ReadonlySet<string> {
   const found = new Set<string>();
   for (const file of files) found.add(identity(file));
   return found;
@@ -80,7 +101,7 @@ function sameMetadata(a: Snapshot, b: Snapshot): boolean {
 }
 
 /** The union of both, or null when the current one already is it. */
-function raisedProtocol(target: ProtocolAction, current: ProtocolAction): ProtocolAction | null {
+export function raisedProtocol(target: ProtocolAction, current: ProtocolAction): ProtocolAction | null {
   const missingReader = readerFeatures(target).filter((name) => !readerFeatures(current).includes(name));
   const missingWriter = writerFeatures(target).filter((name) => !writerFeatures(current).includes(name));
   if (missingReader.length === 0 && missingWriter.length === 0) return null;

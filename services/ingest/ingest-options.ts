@@ -10,7 +10,8 @@ import type { ForeignTable } from './foreign-topics.ts';
 import type { IngestTable } from './ingest-table.ts';
 import type { SinkResult } from './merge-sink.ts';
 import type { IngestStatus } from './status.ts';
-import type { Failure } from './table-runner.ts';
+import type { Failure, RunnerState } from './table-runner.ts';
+import type { TableTarget } from './table-target.ts';
 
 export interface IngestOptions {
   readonly name: string;
@@ -47,6 +48,8 @@ export interface IngestOptions {
   readonly clock: Clock;
   readonly newId: () => string;
   readonly failpoint?: (name: string) => Promise<void> | void;
+  /** Finishes what was begun on a table (`schema.table`) and killed, before its position is read. */
+  readonly beforeTable?: (id: string) => Promise<void>;
   readonly onProgress?: (progress: QueryProgress, result: SinkResult) => void;
   readonly onQueryProgress?: (progress: QueryProgress) => void;
   readonly onFailure?: (failure: Failure) => void;
@@ -72,12 +75,24 @@ export interface IngestHandle {
   committedLsn(): bigint | null;
   /** The quarantine of a table (`schema.table`): listing, retry and drop go through its one owner. Null = no such table. */
   quarantine(id: string): TableQuarantine | null;
+  /** A table of ours (`schema.table`), for work that only its one owner may do. Null = no such table here. */
+  owned(id: string): OwnedTable | null;
   pause(id: string): void;
   resume(id: string): void;
   /** Finishes the batches in hand, or leaves them to be run again after `withinMs` (default 8 s). */
   stop(withinMs?: number): Promise<void>;
   /** Resolves when everything has ended (available-now: when the log's end was reached). */
   readonly done: Promise<void>;
+}
+
+export interface OwnedTable {
+  readonly target: TableTarget;
+  state(): RunnerState;
+  /** Where the table stands, also between two turns. */
+  position(): ReturnType<IngestTable['position']>;
+  /** Work between two of the table's batches: none runs meanwhile. */
+  exclusive<R>(work: (table: IngestTable) => Promise<R>): Promise<R>;
+  resume(): void;
 }
 
 export type TableQuarantine = Pick<IngestTable, 'list' | 'show' | 'retry' | 'drop'>;

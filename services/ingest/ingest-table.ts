@@ -36,6 +36,8 @@ import { dropQuarantined, listQuarantine, showQuarantine } from './quarantine-li
 import type { ListOptions, QuarantineDetail, QuarantineEntry } from './quarantine-list.ts';
 import { retryQuarantine } from './quarantine-retry.ts';
 import type { RetryResult } from './quarantine-retry.ts';
+import { replayBatch } from './replay-batch.ts';
+import type { ReplayBatchRequest, ReplayBatchResult } from './replay-batch.ts';
 import { loadParked } from './quarantine-scan.ts';
 import { createRecordDecoder, hidingDecoder } from './record-decoder.ts';
 import type { ShapeFeed } from './shape-feed.ts';
@@ -67,6 +69,8 @@ export interface IngestTableOptions {
   readonly awaitingBytesMax: number;
   readonly now: () => number;
   readonly newId: () => string;
+  /** Where a table without a batch begins; absent: at the log's beginning. */
+  readonly start?: Omit<QueryPosition, 'batchId'>;
   readonly publish: ((records: readonly OutgoingRecord[]) => Promise<void>) | null;
   readonly failpoint: (name: string) => Promise<void> | void;
   readonly onProgress: (progress: QueryProgress, result: SinkResult) => Promise<void> | void;
@@ -82,6 +86,10 @@ export interface IngestTable {
   retry(ids: ReadonlySet<string> | null): Promise<RetryResult>;
   /** Gives parked events up. */
   drop(ids: ReadonlySet<string>): Promise<number>;
+  /** Runs events of an older range again, under the fence. Never beside a step. */
+  replay(request: ReplayBatchRequest): Promise<ReplayBatchResult>;
+  /** Reads the position anew: the table was changed by its owner from outside of this query. */
+  reopen(): Promise<void>;
   list(options: ListOptions): Promise<QuarantineEntry[]>;
   show(id: string): Promise<QuarantineDetail | null>;
   /** Offset in `__progress` of the mark that the table ended at; null = it has no batch yet. */
@@ -157,10 +165,12 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     tablePlan = null;
     const stood = await readPosition((appId) => table.txnVersion(appId), name, partitions);
     // A foreign topic may have been cut by retention or compaction before we came.
-    if (stood !== null || foreign === null) checkContinuity({ topic, bounds, committed: stood, logId: options.logId });
+    if (stood !== null || (foreign === null && options.start === undefined))
+      checkContinuity({ topic, bounds, committed: stood, logId: options.logId });
     held.parkedKeys = createParkedKeys(await loadParked(await target.quarantineSnapshot()));
     held.awaiting = createAwaiting(options.awaitingBytesMax);
     committed = stood;
+    if (stood === null && options.start !== undefined) return { batchId: null, ...options.start };
     if (stood === null)
       return foreign === null ? null : { batchId: null, nextOffsets: earliest(bounds), markSequence: 0 };
     await rebuild(stood);
@@ -250,7 +260,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
   function positionAfter(batch: IngestBatch, awaiting: Awaiting): StreamPosition {
     if (current === null) throw new RangeError('no batch is running');
     const { plan, mark } = current;
-    const nextOffsets = new Map(committed?.nextOffsets ?? []);
+    const nextOffsets = new Map(committed?.nextOffsets ?? options.start?.nextOffsets ?? []);
     for (const partition of partitions) if (!nextOffsets.has(partition)) nextOffsets.set(partition, 0n as LogOffset);
     for (const [partition, to] of plan.to) if (to > (nextOffsets.get(partition) ?? -1n)) nextOffsets.set(partition, to);
     return {
@@ -354,6 +364,27 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     return done;
   }
 
+  async function replay(request: ReplayBatchRequest): Promise<ReplayBatchResult> {
+    await shapes.refresh();
+    lakeSchema ??= await target.schema();
+    const using = await usePlan();
+    const done = await replayBatch({
+      ...options,
+      main: () => target.main(),
+      quarantine: () => target.quarantine(),
+      quarantined: await target.quarantineSnapshot(),
+      tablePlan: using,
+      decode: decoder(using),
+      evolve: (next, standing) => contracts.evolve(standing, next, lakeSchema),
+      parkedKeys: held.parkedKeys,
+      nowMs: options.now(),
+      request,
+    });
+    version = done.version ?? version;
+    await reloadParked();
+    return done;
+  }
+
   async function drop(ids: ReadonlySet<string>): Promise<number> {
     const dropped = await dropQuarantined(
       await target.quarantineSnapshot(),
@@ -369,6 +400,8 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     topic,
     retry,
     drop,
+    replay,
+    reopen: () => query.open(),
     list: async (wanted) => listQuarantine(await target.quarantineSnapshot(), wanted),
     async show(id) {
       await shapes.refresh();

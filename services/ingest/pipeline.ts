@@ -28,9 +28,10 @@ import { createSteward } from './steward.ts';
 import { startTableRunner } from './table-runner.ts';
 import type { TableRunner } from './table-runner.ts';
 import { createTableTarget } from './table-target.ts';
+import type { TableTarget } from './table-target.ts';
 import { reportStatus } from './status.ts';
 
-export type { IngestHandle, IngestOptions, TableQuarantine, UserQuery } from './ingest-options.ts';
+export type { IngestHandle, IngestOptions, OwnedTable, TableQuarantine, UserQuery } from './ingest-options.ts';
 
 const MIB = 1024 * 1024;
 const WAIT_POLL_MS = 20;
@@ -62,6 +63,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
   const keeper = createBarrierKeeper();
   const publisher = createQuarantinePublisher(log, name, options.quarantineTopics ?? true);
   const runners = new Map<string, TableRunner>();
+  const targets = new Map<string, TableTarget>();
   const queryRunners: TableRunner<SinkQuery>[] = [];
   const topics = new Map<string, string>();
   const steward = createSteward({ name, log, clock });
@@ -126,6 +128,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
       onFailure: (failure) => options.onFailure?.(failure),
     });
     runners.set(id, runner);
+    targets.set(id, target);
     for (const query of options.queries ?? []) if (query.wants?.(schema, table) ?? true) addQuery(query, schema, table);
   }
 
@@ -334,6 +337,18 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
         show: (row) => runner.table.show(row),
         retry: (ids) => runner.exclusive((table) => table.retry(ids)),
         drop: (ids) => runner.exclusive((table) => table.drop(ids)),
+      };
+    },
+    owned(id) {
+      const runner = runners.get(id);
+      const target = targets.get(id);
+      if (runner === undefined || target === undefined) return null;
+      return {
+        target,
+        state: () => runner.state(),
+        position: () => runner.table.position(),
+        exclusive: (work) => runner.exclusive(work),
+        resume: () => runner.resume(),
       };
     },
     pause: (id) => runners.get(id)?.pause(),
