@@ -57,12 +57,42 @@ export interface Gate {
    * `onUnrepresentable: null`, is replaced by null. An insert that carries unchanged TOAST columns is checked as `update`.
    */
   check(op: GateOp, row: GateRow): readonly Violation[] | null;
+  /** The same question for callers that hold complete rows as columns; only of rows that pass all of it. */
+  readonly columnwise: ColumnwiseGate;
   /** Rules not evaluated because a column was absent, cumulative, by rule id. */
   readonly skipped: ReadonlyMap<string, number>;
   /** Columns that the contract lacks, with the number of events that carried them, cumulative; whatever the policy is. */
   readonly unknownColumns: ReadonlyMap<string, number>;
   /** Values written as NULL because `onUnrepresentable: null` says so, cumulative, by column. */
   readonly nulled: ReadonlyMap<string, number>;
+}
+
+/**
+ * What `check('snapshot', row)` asks of a row that has exactly the contract's columns, taken apart: a row for which every part
+ * says yes is clean. Of any other row nothing is said: `check` names its violations.
+ */
+export interface ColumnwiseGate {
+  readonly columns: readonly ColumnGate[];
+  readonly rowRules: readonly RowGate[];
+}
+
+export interface ColumnGate {
+  readonly name: string;
+  /** type-table.ts: the form that the type check asks for, and the lake's type that the value must fit. */
+  readonly wire: string;
+  readonly delta: unknown;
+  readonly nullPasses: boolean;
+  /** Any value of the right type passes. */
+  readonly typeOnly: boolean;
+  /** Text of up to so many bytes passes whatever it is; -1 = it must be looked at. */
+  readonly bytesPass: number;
+  passes(cell: Cell): boolean;
+}
+
+export interface RowGate {
+  readonly columns: readonly string[];
+  /** `row` has at least those columns. */
+  passes(row: GateRow): boolean;
 }
 
 /** The action that decides the row's fate: the first that is not `warn`, or `warn`. */

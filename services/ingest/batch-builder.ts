@@ -60,7 +60,7 @@ export async function buildBatch(options: BuildOptions): Promise<IngestBatch> {
     const to = plan.to.get(partition);
     if (to === undefined || to <= from) continue;
     ranges.push({ topic: plan.topic, partition, from, to });
-    for await (const batch of readRange(options, partition, from, to)) decoder.add(batch);
+    for await (const batch of readRange(options, partition, from, to, true)) decoder.add(batch);
   }
   const { queryId, queryName, schemaName, tableName, mark } = options;
   const head = { queryId, queryName, schemaName, tableName, mark, topic: plan.topic, timestampMs: plan.timestampMs };
@@ -72,10 +72,14 @@ export async function* readRange(
   partition: number,
   from: LogOffset,
   to: LogOffset,
+  rowBlocks = false,
 ): AsyncGenerator<LogBatch> {
   const { reader, plan, shapes, lake, readBytesMax } = options;
   try {
-    for await (const batch of reader.read(plan.topic, partition, from, to, { batchBytesMax: readBytesMax })) {
+    for await (const batch of reader.read(plan.topic, partition, from, to, {
+      batchBytesMax: readBytesMax,
+      rowBlocks,
+    })) {
       if (unknownShapes(batch, shapes)) await shapes.refresh();
       yield await fetchClaims(batch, lake);
     }

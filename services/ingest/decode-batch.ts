@@ -12,10 +12,12 @@ import type { RowPosition } from '../../lakehouse/merge/merge.ts';
 import { DecodeError } from '../log/decode-error.ts';
 import type { DecodedEvent } from '../log/envelope-decode.ts';
 import { RecordFlags } from '../log/event.ts';
-import type { LogBatch } from '../log/log.ts';
+import type { LogBatch, RowBlockSlice } from '../log/log.ts';
+import { openRowBlock } from '../log/row-block.ts';
 import { StreamError } from '../stream/stream-error.ts';
 import type { Awaiting } from './awaiting.ts';
 import { createColumnBuilder } from './columns/create-builder.ts';
+import { BlockDecoder } from './decode-block.ts';
 import { cellText } from './columns/bytes-builders.ts';
 import type { ColumnBuilder } from './columns/column-builder.ts';
 import { EventKind } from './fold.ts';
@@ -66,6 +68,7 @@ export class BatchDecoder {
   private plan: TablePlan;
   private builders: ColumnBuilder[];
   private readonly meta = new RowMeta();
+  private readonly blocks = new BlockDecoder();
   private readonly keyIds = new Map<KeyCell, number>();
   private readonly keys: KeyCell[] = [];
   private readonly partialRecords = new Map<number, RawRecord>();
@@ -93,6 +96,10 @@ export class BatchDecoder {
 
   /** All records of a log batch. Claim checks must have been fetched. */
   add(batch: LogBatch): void {
+    if (batch.block !== undefined) {
+      this.addBlock(batch, batch.block);
+      return;
+    }
     const { offsets, keys, values, headers, topic, partition } = batch;
     const record = { topic, partition, offset: 0n, key: null, value: null, header: null } as {
       -readonly [K in keyof RawRecord]: RawRecord[K];
@@ -106,6 +113,24 @@ export class BatchDecoder {
       this.one(record);
     }
     this.counts.bytes += batch.bytes;
+  }
+
+  private addBlock({ topic, partition, bytes }: LogBatch, slice: RowBlockSlice): void {
+    const block = openRowBlock(slice.bytes);
+    this.counts.read += slice.to - slice.from;
+    this.counts.bytes += bytes;
+    if (block.shape.version > this.newestShape) this.evolve(block.shape.version);
+    const { builders, meta } = this;
+    const { awaiting, parkedKeys } = this.options;
+    const target = {
+      builders,
+      meta,
+      keyId: (key: KeyCell) => this.keyId(key),
+      isParked: (key: KeyCell) => parkedKeys.size > 0 && parkedKeys.has(key),
+      record: (record: RawRecord) => this.one(record),
+    };
+    // An awaiting event of a row's key comes before the row.
+    this.blocks.decode(block, { topic, partition, ...slice }, this.plan, target, awaiting.events === 0);
   }
 
   /** Single records, in position order. */

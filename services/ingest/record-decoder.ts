@@ -5,6 +5,7 @@ import { createEnvelopeDecoder, decodeRecord, shapeVersionOf } from '../log/enve
 import type { EnvelopeDecoder } from '../log/envelope-decode.ts';
 import type { TableShape } from '../log/event.ts';
 import type { LogBatch } from '../log/log.ts';
+import { rowBlockShape } from '../log/row-block.ts';
 import { StreamError } from '../stream/stream-error.ts';
 import type { RecordDecoder } from './decode-batch.ts';
 import type { RawRecord } from './ingest-batch.ts';
@@ -63,6 +64,7 @@ export function hidingDecoder(decode: RecordDecoder, plan: PrivacyPlan | null): 
 
 /** Shape versions in a batch that are not known yet. */
 export function unknownShapes(batch: LogBatch, shapes: ShapeLookup): boolean {
+  if (batch.block !== undefined) return shapes.byVersion(rowBlockShape(batch.block.bytes)) === null;
   let last = 0;
   for (const header of batch.headers) {
     const version = shapeVersionOf(header);

@@ -1,8 +1,10 @@
 /** Position, operation, key and coordinates of each row, in typed arrays that grow together. */
 import type { ColumnVector } from '../../lakehouse/table/column.ts';
 import type { DecodedEvent } from '../log/envelope-decode.ts';
+import { ORD_STEP, type RowBlock } from '../log/row-block.ts';
 import { ROW_OPS } from '../stream/sink.ts';
 import type { RowOp } from '../stream/sink.ts';
+import { EventKind } from './fold.ts';
 
 const INITIAL_ROWS = 1024;
 const NO_KIND = 0xff;
@@ -51,6 +53,37 @@ export class RowMeta {
     if (keyId >= this.lastKinds.length) this.lastKinds = widerKinds(this.lastKinds, keyId);
     this.lastKinds[keyId] = kind;
     this.length = row + 1;
+  }
+
+  /** Rows from..to of a block, each with its own ordinal and offset. */
+  pushRead(
+    block: RowBlock,
+    place: { readonly partition: number; readonly base: bigint; readonly from: number; readonly to: number },
+    keyIdOf: (row: number) => number,
+  ): void {
+    const count = place.to - place.from;
+    while (this.length + count > this.capacity) this.grow();
+    const first = this.length;
+    const end = first + count;
+    const firstOrd = block.firstOrd + place.from * ORD_STEP;
+    this.epochValues.fill(block.epoch, first, end);
+    this.lsnValues.fill(block.lsn, first, end);
+    this.kindValues.fill(EventKind.upsert, first, end);
+    this.opValues.fill(OP_CODES.get('r') ?? 0, first, end);
+    this.otherValues.fill(-1, first, end);
+    this.partitionValues.fill(place.partition, first, end);
+    this.shapeValues.fill(block.shape.version, first, end);
+    this.committedValues.fill(block.committedAtMicros, first, end);
+    const offset = place.base + BigInt(place.from);
+    for (let i = 0; i < count; i++) {
+      this.ordValues[first + i] = firstOrd + i * ORD_STEP;
+      this.offsetValues[first + i] = offset + BigInt(i);
+      const keyId = keyIdOf(place.from + i);
+      this.keyValues[first + i] = keyId;
+      if (keyId >= this.lastKinds.length) this.lastKinds = widerKinds(this.lastKinds, keyId);
+      this.lastKinds[keyId] = EventKind.upsert;
+    }
+    this.length = end;
   }
 
   /** Kind of a key's newest row, or NO_KIND. */

@@ -2,7 +2,16 @@
 import type { FileHandle } from 'node:fs/promises';
 import { LogError, type LogBatch, type LogReader, type PartitionBounds } from './log.ts';
 import type { LogOffset } from './position.ts';
-import { addChunk, buildBatch, chunkFault, createBatchBuilder, type BatchBuilder } from './record-chunk.ts';
+import {
+  addChunk,
+  blockOf,
+  buildBatch,
+  chunkFault,
+  createBatchBuilder,
+  newerChunk,
+  type BatchBuilder,
+} from './record-chunk.ts';
+import { rowBlockRows } from './row-block.ts';
 import {
   chunkAt,
   chunksFrom,
@@ -43,7 +52,11 @@ export function createEmbeddedReader(index: LogIndex, options: EmbeddedReaderOpt
   const source = { index, directory: options.directory };
   return {
     read: (topic, partition, from, to, readOptions) =>
-      readRange(source, topic, partition, from, to, readOptions?.batchBytesMax ?? BATCH_BYTES_MAX, readOptions?.signal),
+      readRange(source, topic, partition, from, to, {
+        batchBytesMax: readOptions?.batchBytesMax ?? BATCH_BYTES_MAX,
+        signal: readOptions?.signal,
+        rowBlocks: readOptions?.rowBlocks ?? false,
+      }),
     follow: (topic, partition, from, { signal, batchBytesMax }) =>
       followPartition(source, options, topic, partition, from, batchBytesMax ?? BATCH_BYTES_MAX, signal),
     bounds: async (topic) => boundsOf(index, topic),
@@ -77,7 +90,8 @@ async function* followPartition(
       continue;
     }
     // A log that was wiped and begun anew ends below: readRange says so.
-    for await (const batch of readRange(source, topic, partition, at, next as LogOffset, batchBytesMax, undefined)) {
+    const how = { batchBytesMax, signal: undefined, rowBlocks: false };
+    for await (const batch of readRange(source, topic, partition, at, next as LogOffset, how)) {
       at = batch.nextOffset;
       yield batch;
       if (signal.aborted) return;
@@ -92,10 +106,10 @@ async function* readRange(
   partition: number,
   from: LogOffset,
   to: LogOffset,
-  batchBytesMax: number,
-  signal: AbortSignal | undefined,
+  how: { readonly batchBytesMax: number; readonly signal: AbortSignal | undefined; readonly rowBlocks: boolean },
 ): AsyncGenerator<LogBatch, void, undefined> {
   const { index } = source;
+  const { batchBytesMax, signal } = how;
   refresh(index);
   const topic = topicEntry(index, topicName);
   checkRange(topic, partition, from, to, partitionState(index, topic.id, partition));
@@ -112,7 +126,17 @@ async function* readRange(
       refresh(index);
       for (const place of chunksAt(index, topic, partition, at)) {
         if (place.base >= to) break;
-        addChunk(batch, await chunkOf(source, segment, topic, partition, place, at), at, to);
+        const chunk = await chunkOf(source, segment, topic, partition, place, at);
+        const block = how.rowBlocks ? blockOf(chunk) : null;
+        if (block !== null) {
+          if (batch.offsets.length > 0) yield finish(batch, topicName, partition, at);
+          batch = createBatchBuilder();
+          const rows = blockBatch(block, { topic: topicName, partition, base: place.base, from: at, to });
+          at = rows.nextOffset;
+          yield rows;
+          continue;
+        }
+        addChunk(batch, chunk, at, to);
         at = place.base + BigInt(place.count);
         if (batch.bytes < batchBytesMax) continue;
         signal?.throwIfAborted();
@@ -128,6 +152,27 @@ async function* readRange(
 
 function finish(batch: BatchBuilder, topic: string, partition: number, next: bigint): LogBatch {
   return buildBatch(batch, topic, partition, next as LogOffset);
+}
+
+function blockBatch(
+  bytes: Buffer,
+  at: { readonly topic: string; readonly partition: number; base: bigint; from: bigint; to: bigint },
+): LogBatch {
+  const rows = rowBlockRows(bytes);
+  const from = at.from > at.base ? Number(at.from - at.base) : 0;
+  const to = at.to - at.base < BigInt(rows) ? Number(at.to - at.base) : rows;
+  return {
+    topic: at.topic,
+    partition: at.partition,
+    offsets: new BigInt64Array(0),
+    keys: [],
+    values: [],
+    headers: [],
+    timestampsMs: new Float64Array(0),
+    nextOffset: (at.base + BigInt(to)) as LogOffset,
+    bytes: Math.ceil((bytes.length * (to - from)) / Math.max(1, rows)),
+    block: { bytes, base: at.base as LogOffset, from, to },
+  };
 }
 
 function checkRange(topic: TopicEntry, partition: number, from: bigint, to: bigint, state: PartitionState): void {
@@ -181,6 +226,13 @@ async function chunkOf(
     throw corrupt(topic, partition, place.base, `its segment file ${place.segment} is missing`);
   }
   const chunk = await readChunk(segment.file, place.position, place.length);
+  const newer = chunk.length === place.length ? newerChunk(chunk) : null;
+  if (newer !== null) {
+    throw new LogError(
+      'LOG_FORMAT_NEWER',
+      `${topic.name}[${partition}], the chunk at offset ${place.base} has format ${newer}, which this version does not read: upgrade this process first`,
+    );
+  }
   const fault =
     chunk.length === place.length ? chunkFault(chunk, place.base) : `it is cut off after ${chunk.length} bytes`;
   if (fault !== null) throw corrupt(topic, partition, place.base, fault);

@@ -6,7 +6,7 @@
 import { LogError, type LogWriter, type NextOffsets, type OutgoingRecord } from './log.ts';
 import type { LogOffset } from './position.ts';
 import { partitionOf } from './partition.ts';
-import { encodeChunk, recordBytes } from './record-chunk.ts';
+import { encodeBlockChunk, encodeChunk, recordBytes } from './record-chunk.ts';
 import {
   nextNumber,
   partitionState,
@@ -54,6 +54,8 @@ interface Lane {
   readonly partition: number;
   readonly base: bigint;
   readonly records: OutgoingRecord[];
+  /** Offsets that the records take. */
+  count: number;
 }
 
 /** By topic name. */
@@ -61,8 +63,10 @@ type Lanes = Map<string, { readonly topic: TopicEntry; readonly byPartition: Map
 
 interface PlannedChunk {
   readonly lane: Lane;
+  /** Index of its first record in the lane, that record's offset, and how many offsets the chunk covers. */
   readonly from: number;
-  readonly to: number;
+  readonly offset: bigint;
+  readonly count: number;
   readonly bytes: Buffer;
 }
 
@@ -91,6 +95,7 @@ export async function openEmbeddedWriter(index: LogIndex, options: EmbeddedWrite
   let closed = false;
   return {
     recordBytesMax: options.recordBytesMax,
+    rowBlocks: true,
     append(records, controls) {
       if (closed) return Promise.reject(new LogError('LOG_UNAVAILABLE', 'the writer is closed', { retriable: false }));
       const result = last.then(() => append(state, records, controls));
@@ -162,13 +167,14 @@ function addToLane(state: WriterState, lanes: Lanes, record: OutgoingRecord): vo
   const lane = known.byPartition.get(partition);
   if (lane !== undefined) {
     lane.records.push(record);
+    lane.count += record.rows ?? 1;
     return;
   }
   if (partition >= partitions) {
     throw new LogError('LOG_TOPIC_MISSING', `topic ${record.topic} has no partition ${partition}, only ${partitions}`);
   }
   const base = partitionState(index, known.topic.id, partition).next;
-  known.byPartition.set(partition, { topic: known.topic, partition, base, records: [record] });
+  known.byPartition.set(partition, { topic: known.topic, partition, base, records: [record], count: record.rows ?? 1 });
 }
 
 function everyLane(lanes: Lanes): Lane[] {
@@ -179,24 +185,36 @@ function nextOffsets(lanes: Lanes): NextOffsets {
   const next: NextOffsets = new Map();
   for (const lane of everyLane(lanes)) {
     const partitions = next.get(lane.topic.name) ?? new Map<number, LogOffset>();
-    partitions.set(lane.partition, (lane.base + BigInt(lane.records.length)) as LogOffset);
+    partitions.set(lane.partition, (lane.base + BigInt(lane.count)) as LogOffset);
     next.set(lane.topic.name, partitions);
   }
   return next;
 }
 
-/** Compacted topics get a chunk a record, so that each can be replaced alone. */
+/** Compacted topics get a chunk a record, so that each can be replaced alone; a block of rows is a chunk. */
 function planChunks(lanes: Iterable<Lane>, chunkBytes: number, timestampMs: number): PlannedChunk[] {
   const chunks: PlannedChunk[] = [];
   for (const lane of lanes) {
-    const { records, base } = lane;
+    const { records } = lane;
     const bytesMax = lane.topic.settings.compacted ? 0 : chunkBytes;
+    let offset = lane.base;
     for (let from = 0; from < records.length;) {
-      let to = from;
-      for (let bytes = 0; to < records.length && (to === from || bytes < bytesMax); to++) {
-        bytes += recordBytes(records[to] as OutgoingRecord);
+      const { rows, value } = records[from] as OutgoingRecord;
+      let to = from + 1;
+      let chunk: Buffer;
+      if (rows !== undefined && value !== null) chunk = encodeBlockChunk(value, rows, offset, timestampMs);
+      else {
+        let bytes = recordBytes(records[from] as OutgoingRecord);
+        for (; to < records.length && bytes < bytesMax; to++) {
+          const next = records[to] as OutgoingRecord;
+          if (next.rows !== undefined) break;
+          bytes += recordBytes(next);
+        }
+        chunk = encodeChunk(records, from, to, offset, timestampMs);
       }
-      chunks.push({ lane, from, to, bytes: encodeChunk(records, from, to, base + BigInt(from), timestampMs) });
+      const count = rows ?? to - from;
+      chunks.push({ lane, from, offset, count, bytes: chunk });
+      offset += BigInt(count);
       from = to;
     }
   }
@@ -221,8 +239,7 @@ function commit(
     if (partitionState(index, topic.id, lane.partition).next !== lane.base) return false;
   }
   let position = segment.end;
-  for (const { lane, from, to, bytes } of chunks) {
-    const offset = lane.base + BigInt(from);
+  for (const { lane, from, offset, count, bytes } of chunks) {
     let change = BigInt(bytes.length);
     if (lane.topic.settings.compacted) {
       const key = (lane.records[from] as OutgoingRecord).key ?? Buffer.alloc(0);
@@ -230,7 +247,7 @@ function commit(
     } else {
       const place = {
         base: offset,
-        count: to - from,
+        count,
         segment: segment.id,
         position,
         length: bytes.length,
@@ -243,7 +260,7 @@ function commit(
   }
   for (const lane of all) {
     const before = partitionState(index, lane.topic.id, lane.partition);
-    const next = lane.base + BigInt(lane.records.length);
+    const next = lane.base + BigInt(lane.count);
     putPartitionState(index, lane.topic.id, lane.partition, {
       ...before,
       next,

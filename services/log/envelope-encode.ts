@@ -163,11 +163,20 @@ export function compileShapeEncoder(
 export interface EnvelopeEncoder {
   /** @throws EncodeError when a key column's value was not sent; RangeError when text is not in the session's agreed form */
   encode(shape: ShapeEncoder, event: RowEvent): EncodedRecord;
+  /** The record key of a row that carries all its key columns. @throws as `encode` */
+  key(shape: ShapeEncoder, row: Tuple): Buffer;
 }
 
 export function createEnvelopeEncoder(options?: { readonly chunkBytes?: number }): EnvelopeEncoder {
   const sink = createByteSink(options?.chunkBytes ?? 256 * 1024);
-  return { encode: (shape, event) => encodeRecord(sink, shape, event) };
+  return {
+    encode: (shape, event) => encodeRecord(sink, shape, event),
+    key(shape, row) {
+      sink.start = sink.at;
+      writeKeyColumns(sink, shape, row, null);
+      return sink.bytes.subarray(sink.start, sink.at);
+    },
+  };
 }
 
 function encodeRecord(sink: ByteSink, shape: ShapeEncoder, event: RowEvent): EncodedRecord {

@@ -15,6 +15,11 @@ export interface OutgoingRecord {
   readonly header: Buffer | null;
   /** Explicit partition (TRUNCATE goes to every one); otherwise murmur2 of the key, as Kafka's default partitioner. */
   readonly partition?: number;
+  /**
+   * The value is a block of so many rows (row-block.ts), each of which takes an offset: for writers that say `rowBlocks`, and
+   * with `partition` set. Key and header are null.
+   */
+  readonly rows?: number;
 }
 
 /** Next offset a partition, after an append. */
@@ -35,6 +40,8 @@ export interface LogWriter {
   ): Promise<NextOffsets>;
   /** Largest record value accepted, bytes; larger rows go by claim check. */
   readonly recordBytesMax: number;
+  /** Blocks of rows are taken. */
+  readonly rowBlocks?: boolean;
   close(): Promise<void>;
 }
 
@@ -52,6 +59,16 @@ export interface LogBatch {
   /** Where to read on: past the last record and any control records behind it. */
   readonly nextOffset: LogOffset;
   readonly bytes: number;
+  /** A block of rows, for a reader that asked for them: then the lists above are empty. */
+  readonly block?: RowBlockSlice;
+}
+
+/** Rows from <= row < to of a block (row-block.ts); row 0 stands at offset `base`. */
+export interface RowBlockSlice {
+  readonly bytes: Buffer;
+  readonly base: LogOffset;
+  readonly from: number;
+  readonly to: number;
 }
 
 export interface PartitionBounds {
@@ -67,7 +84,12 @@ export interface LogReader {
     partition: number,
     from: LogOffset,
     to: LogOffset,
-    options?: { readonly batchBytesMax?: number; readonly signal?: AbortSignal },
+    options?: {
+      readonly batchBytesMax?: number;
+      readonly signal?: AbortSignal;
+      /** Blocks of rows come as such, in batches of their own; otherwise as the records that they stand for. */
+      readonly rowBlocks?: boolean;
+    },
   ): AsyncIterable<LogBatch>;
   /** Follows a partition from an offset for ever (until the signal), batches as they become durable. */
   follow(

@@ -4,12 +4,15 @@
  *   u8 format (1) | u8 0 | u16 0 | u32 CRC-32 of all that follows | u32 length of the whole chunk | u32 count |
  *   u64 base offset | f64 append time, ms | count × { i32 key bytes (-1 = null) | i32 value bytes | i32 header bytes } |
  *   count × { key | value | header }
+ * Format 2 has the same head, and behind it one block of `count` rows (row-block.ts).
  */
 import { crc32 } from 'node:zlib';
 import type { LogBatch, OutgoingRecord } from './log.ts';
 import type { LogOffset } from './position.ts';
+import { openRowBlock, rowBlockRecords } from './row-block.ts';
 
 export const CHUNK_FORMAT = 1;
+export const BLOCK_CHUNK_FORMAT = 2;
 const HEAD_BYTES = 32;
 const LENGTHS_BYTES = 12;
 
@@ -48,10 +51,34 @@ export function encodeChunk(
   return out;
 }
 
+export function encodeBlockChunk(block: Buffer, rows: number, base: bigint, timestampMs: number): Buffer {
+  const out = Buffer.allocUnsafe(HEAD_BYTES + block.length);
+  out.writeUInt32BE(BLOCK_CHUNK_FORMAT << 24, 0);
+  out.writeUInt32BE(out.length, 8);
+  out.writeUInt32BE(rows, 12);
+  out.writeBigUInt64BE(base, 16);
+  out.writeDoubleBE(timestampMs, 24);
+  block.copy(out, HEAD_BYTES);
+  out.writeUInt32BE(crc32(out.subarray(8)), 4);
+  return out;
+}
+
+/** The block of rows that a chunk holds; null when it holds records. */
+export function blockOf(chunk: Buffer): Buffer | null {
+  return chunk[0] === BLOCK_CHUNK_FORMAT ? chunk.subarray(HEAD_BYTES) : null;
+}
+
+/** The format when it is newer than what is known here, else null. */
+export function newerChunk(chunk: Buffer): number | null {
+  const format = chunk[0] ?? 0;
+  return format > BLOCK_CHUNK_FORMAT ? format : null;
+}
+
 /** What is wrong with these bytes as the chunk at `base`, or null when nothing is. */
 export function chunkFault(chunk: Buffer, base: bigint): string | null {
   if (chunk.length < HEAD_BYTES) return `it is cut off after ${chunk.length} bytes`;
-  if (chunk[0] !== CHUNK_FORMAT) return `it has format ${chunk[0] ?? 0} where ${CHUNK_FORMAT} was written`;
+  if (chunk[0] !== CHUNK_FORMAT && chunk[0] !== BLOCK_CHUNK_FORMAT)
+    return `it has format ${chunk[0] ?? 0}, which was never written`;
   if (chunk.readUInt32BE(8) !== chunk.length) return 'its length is not the one written';
   if (chunk.readUInt32BE(4) !== crc32(chunk.subarray(8))) return 'its checksum does not match';
   if (chunk.readBigUInt64BE(16) !== base) return 'it holds other offsets';
@@ -74,6 +101,11 @@ export function createBatchBuilder(): BatchBuilder {
 
 /** Adds the chunk's records with from <= offset < to. The batch's buffers are slices of the chunk. */
 export function addChunk(batch: BatchBuilder, chunk: Buffer, from: bigint, to: bigint): void {
+  const block = blockOf(chunk);
+  if (block !== null) {
+    addRows(batch, chunk, block, from, to);
+    return;
+  }
   const count = chunk.readUInt32BE(12);
   const base = chunk.readBigUInt64BE(16);
   const timestampMs = chunk.readDoubleBE(24);
@@ -96,6 +128,25 @@ export function addChunk(batch: BatchBuilder, chunk: Buffer, from: bigint, to: b
       batch.bytes += end - at;
     }
     at = end;
+  }
+}
+
+/** The rows of a block as the records that they stand for. */
+function addRows(batch: BatchBuilder, chunk: Buffer, bytes: Buffer, from: bigint, to: bigint): void {
+  const base = chunk.readBigUInt64BE(16);
+  const timestampMs = chunk.readDoubleBE(24);
+  const block = openRowBlock(bytes);
+  const record = rowBlockRecords(block);
+  const first = from > base ? Number(from - base) : 0;
+  const last = to - base < BigInt(block.rows) ? Number(to - base) : block.rows;
+  for (let row = first; row < last; row++) {
+    const { key, value, header } = record(row);
+    batch.offsets.push(base + BigInt(row));
+    batch.keys.push(key);
+    batch.values.push(value);
+    batch.headers.push(header);
+    batch.timestampsMs.push(timestampMs);
+    batch.bytes += (key?.length ?? 0) + value.length + header.length;
   }
 }
 

@@ -29,6 +29,8 @@ export interface Cut {
 
 export interface LogAppender {
   readonly batch: OutgoingBatch;
+  /** The log takes the rows of a chunk as blocks. */
+  readonly rowBlocks: boolean;
   /** An append is in flight, or has failed. */
   readonly busy: boolean;
   readonly failed: boolean;
@@ -123,6 +125,7 @@ export function createLogAppender(options: AppenderOptions): LogAppender {
     get batch() {
       return batch;
     },
+    rowBlocks: writer.rowBlocks === true,
     get busy() {
       return inFlight !== null;
     },

@@ -17,6 +17,8 @@ export type PutLarge = (key: string, bytes: Buffer) => Promise<void>;
 
 export interface OutgoingBatch {
   readonly records: OutgoingRecord[];
+  /** Offsets that they take: a block of rows takes many. */
+  rows: number;
   /** Value bytes of data records. */
   bytes: number;
   /** Claim checks that must be durable before the batch is appended. */
@@ -24,11 +26,11 @@ export interface OutgoingBatch {
 }
 
 export function createOutgoingBatch(): OutgoingBatch {
-  return { records: [], bytes: 0, claims: [] };
+  return { records: [], rows: 0, bytes: 0, claims: [] };
 }
 
 export function isFull(batch: OutgoingBatch): boolean {
-  return batch.records.length >= BATCH_RECORDS_MAX || batch.bytes >= BATCH_BYTES_MAX;
+  return batch.rows >= BATCH_RECORDS_MAX || batch.bytes >= BATCH_BYTES_MAX;
 }
 
 export interface ClaimStore {
@@ -50,9 +52,17 @@ export function addRecord(batch: OutgoingBatch, encoded: EncodedRecord, place: R
   let { value } = encoded;
   if (value.length > claims.recordBytesMax) value = claimCheck(batch, encoded, place, claims);
   batch.bytes += value.length;
+  batch.rows++;
   const { key, header } = encoded;
   const { topic, partition } = place;
   batch.records.push(partition === null ? { topic, key, value, header } : { topic, key, value, header, partition });
+}
+
+/** Rows of a chunk as one record (services/log/row-block.ts), for topics of one partition. */
+export function addRowBlock(batch: OutgoingBatch, topic: string, block: Buffer, rows: number): void {
+  batch.bytes += block.length;
+  batch.rows += rows;
+  batch.records.push({ topic, key: null, value: block, header: null, partition: 0, rows });
 }
 
 /** The key names the event, so that a repetition after a crash writes the same object again. */

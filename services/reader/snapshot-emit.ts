@@ -1,13 +1,15 @@
 /**
  * A chunk's rows to records, at its high mark: each as it is, not at all, or as a fill row, as the key recorder says. Their
- * position is the high mark's LSN with ordinals 0, 2, 4 …, so that what the stream brings later is newer.
+ * position is the high mark's LSN with ordinals 0, 2, 4 …, so that what the stream brings later is newer. Where the log takes
+ * them, rows that go as they are go column by column, as blocks (services/log/row-block.ts).
  */
 import type { createEnvelopeEncoder, RowEvent, ShapeEncoder } from '../log/envelope-encode.ts';
 import { RecordFlags } from '../log/event.ts';
 import type { Lsn } from '../log/position.ts';
 import { CellKind, type Tuple } from '../log/tuple.ts';
 import type { FillRow, KeyRecorder } from './key-recorder.ts';
-import { addRecord, type ClaimStore, type OutgoingBatch } from './outgoing-batch.ts';
+import { createRowBlockBuilder, ORD_STEP, type RowBlockBuilder } from '../log/row-block.ts';
+import { addRecord, addRowBlock, type ClaimStore, type OutgoingBatch } from './outgoing-batch.ts';
 import type { MutableTuple } from './pgoutput/read-tuple.ts';
 import { createChunkTuple, fillTuple, type ChunkRows } from './snapshot-read.ts';
 
@@ -22,6 +24,8 @@ export interface EmitOptions {
   readonly atMs: number;
   /** Null when no event of the table was recorded. */
   readonly recorder: KeyRecorder | null;
+  /** The log takes blocks of rows, and the topic has one partition. */
+  readonly rowBlocks: boolean;
 }
 
 export interface EmittedChunk {
@@ -35,6 +39,11 @@ export interface EmittedChunk {
 }
 
 type MutableEvent = { -readonly [K in keyof RowEvent]: RowEvent[K] };
+
+/** Text of a block, at most: what a reader of the log holds of it at a time. */
+const BLOCK_BYTES_MAX = 2 * 1024 * 1024;
+/** JSON can be six times as long as its text, and has names: a row above this share of the record limit goes by itself. */
+const ROW_SHARE = 16;
 
 export function emitChunk(chunk: ChunkRows, options: EmitOptions): EmittedChunk {
   const { encoder, shape, recorder, batch, claims, epoch, topic } = options;
@@ -57,34 +66,37 @@ export function emitChunk(chunk: ChunkRows, options: EmitOptions): EmittedChunk 
     totalOrder: 0,
     collectionOrder: 0,
   };
+  const recording = recorder !== null && !recorder.isEmpty && shape.keyColumns.length > 0;
+  const blocks = options.rowBlocks && takesBlocks(shape) ? createBlockWriter(options, columns) : null;
+  const blockBytesMax = Math.min(BLOCK_BYTES_MAX, claims.recordBytesMax >> 1);
+  const rowBytesMax = Math.floor(claims.recordBytesMax / ROW_SHARE);
   let rows = 0;
   let fills = 0;
   let skipped = 0;
   let removed = 0;
   let ord = 0;
   for (let i = 0; i < chunk.buffers.length; i++) {
-    fillTuple(tuple, chunk.buffers[i] as Buffer, chunk.ranges[i * 2] as number, columns);
-    event.after = tuple;
-    event.flags = 0;
-    event.ord = ord;
-    let encoded = encoder.encode(shape, event);
-    if (recorder !== null && !recorder.isEmpty && encoded.key !== null) {
-      const fate = recorder.fate(encoded.key.toString('latin1'), chunk.snapshot);
-      if (fate === 'skip') {
-        skipped++;
-        continue;
-      }
-      if (fate !== 'emit') {
-        event.after = fillTupleOf(shape, tuple, fate);
-        event.flags = RecordFlags.fill;
-        encoded = encoder.encode(shape, event);
-        fills++;
-      }
+    const start = chunk.ranges[i * 2] as number;
+    fillTuple(tuple, chunk.buffers[i] as Buffer, start, columns);
+    const fate = recording ? recorder.fate(encoder.key(shape, tuple).toString('latin1'), chunk.snapshot) : 'emit';
+    if (fate === 'skip') {
+      skipped++;
+      continue;
     }
-    addRecord(batch, encoded, { topic, partition: null, epoch, lsn, ord }, claims);
+    if (blocks !== null && fate === 'emit' && (chunk.ranges[i * 2 + 1] as number) - start <= rowBytesMax) {
+      if (blocks.add(tuple, ord) >= blockBytesMax) blocks.flush();
+    } else {
+      blocks?.flush();
+      event.after = fate === 'emit' ? tuple : fillTupleOf(shape, tuple, fate);
+      event.flags = fate === 'emit' ? 0 : RecordFlags.fill;
+      event.ord = ord;
+      if (fate !== 'emit') fills++;
+      addRecord(batch, encoder.encode(shape, event), { topic, partition: null, epoch, lsn, ord }, claims);
+    }
     rows++;
-    ord += 2;
+    ord += ORD_STEP;
   }
+  blocks?.flush();
   event.op = 'd';
   event.flags = 0;
   event.after = null;
@@ -102,13 +114,44 @@ export function emitChunk(chunk: ChunkRows, options: EmitOptions): EmittedChunk 
     }
     addRecord(batch, encoded, { topic, partition: null, epoch, lsn, ord }, claims);
     removed++;
-    ord += 2;
+    ord += ORD_STEP;
   }
-  return { rows, fills, skipped, removed, lastOrd: Math.max(0, ord - 2) };
+  return { rows, fills, skipped, removed, lastOrd: Math.max(0, ord - ORD_STEP) };
+}
+
+/** Without a key the rows of a block could not be told apart; what is replaced before the log is replaced by the encoder. */
+function takesBlocks(shape: ShapeEncoder): boolean {
+  return shape.keyColumns.length > 0 && shape.shape.columns.every(({ replaced }) => replaced === undefined);
+}
+
+interface BlockWriter {
+  /** Bytes in the block in work. */
+  add(row: Tuple, ord: number): number;
+  flush(): void;
+}
+
+function createBlockWriter(options: EmitOptions, columns: number): BlockWriter {
+  const { shape, batch, topic, epoch, atMs } = options;
+  const { lsn, committedAtMicros } = options.at;
+  const builder: RowBlockBuilder = createRowBlockBuilder(columns);
+  let firstOrd = 0;
+  return {
+    add(row, ord) {
+      if (builder.rows === 0) firstOrd = ord;
+      builder.add(row);
+      return builder.bytes;
+    },
+    flush() {
+      const { rows } = builder;
+      if (rows === 0) return;
+      const head = { shape: shape.shape, source: shape.source, epoch, lsn, firstOrd, committedAtMicros, atMs };
+      addRowBlock(batch, topic, builder.finish(head), rows);
+    },
+  };
 }
 
 /** A TRUNCATE event in every partition, at a watermark's place: what is older goes. */
-export function emitClear(options: Omit<EmitOptions, 'recorder'>, partitions: number): void {
+export function emitClear(options: Omit<EmitOptions, 'recorder' | 'rowBlocks'>, partitions: number): void {
   const { encoder, shape, batch, claims, epoch, topic, atMs } = options;
   const { lsn, committedAtMicros } = options.at;
   const event: RowEvent = {

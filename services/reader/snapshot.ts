@@ -197,6 +197,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
       at,
       atMs: ports.clock(),
       recorder: route.recorder,
+      rowBlocks: ports.appender.rowBlocks && route.partitions === 1,
     });
     route.snapshotRows += BigInt(emitted.rows);
     task.written(emitted.rows + emitted.removed, rows.stoppedBehind);

@@ -7,6 +7,7 @@ import { isClassified } from '../model.ts';
 import { maskValue, showValue } from '../privacy.ts';
 import type { RowRule } from './cel.ts';
 import type { ColumnCheck, ColumnPlan } from './column-plan.ts';
+import { columnwiseGate } from './columnwise.ts';
 import type { RowValidators } from './gate-schema.ts';
 import { STAGE_TYPE, STAGE_UNKNOWN } from './rule-meta.ts';
 import type { RuleMeta, Stage } from './rule-meta.ts';
@@ -77,6 +78,10 @@ export function createGate(parts: GateParts): Gate {
       if (op !== 'delete') found = runRowRules(rowRules, row, found, ruleSkips);
       return found === null || found.length === 0 ? null : ordered(found);
     },
+    columnwise: columnwiseGate(
+      plans,
+      rowRules.map(({ rule }) => rule),
+    ),
     get skipped() {
       return skippedByRule(plans, validators.absences, rowRules, ruleSkips);
     },

@@ -1,5 +1,6 @@
 import { benchGate, formatGateBench } from '../../../ops/bench/gate.ts';
 import { benchLatency } from '../../../ops/bench/latency.ts';
+import { benchLoad } from '../../../ops/bench/load.ts';
 import { benchLog } from '../../../ops/bench/log.ts';
 import { benchMerge } from '../../../ops/bench/merge.ts';
 import { benchReader } from '../../../ops/bench/reader.ts';
@@ -16,7 +17,7 @@ interface Flags {
   readonly python?: string;
 }
 
-const PARTS = ['reader', 'log', 'gate', 'merge', 'stream', 'latency'] as const;
+const PARTS = ['reader', 'load', 'log', 'gate', 'merge', 'stream', 'latency'] as const;
 type Part = (typeof PARTS)[number];
 
 /** `sluice bench [part]`: each part beside its baseline in one run on this machine, with memory. One part gives its bare result. */
@@ -25,7 +26,7 @@ export const benchCommand: CommandModule = (program, context) => {
     .command('bench')
     .argument('[part]', `one of ${PARTS.join(', ')}; default all`)
     .description('measure the parts on this machine, as ratios to a baseline in the same run')
-    .option('--rows <n>', 'events of reader and stream', '200000')
+    .option('--rows <n>', 'rows of reader, load and stream', '200000')
     .option('--table-rows <list>', 'table sizes of merge, with commas between', '100000,1000000,10000000')
     .option('--rate <n>', 'rows a second of latency', '1000')
     .option('--brokers <list>', 'Kafka for log, host:port with commas between')
@@ -54,6 +55,8 @@ function measure(part: Part, flags: Flags, progress: (line: string) => void): Pr
   switch (part) {
     case 'reader':
       return benchReader(rows);
+    case 'load':
+      return benchLoad(rows);
     case 'log':
       return benchLog(brokers === undefined ? {} : { brokers });
     case 'gate':

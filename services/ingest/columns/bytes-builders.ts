@@ -28,6 +28,18 @@ abstract class BytesBuilder extends RowState {
     this.data.copy(wider, 0, 0, this.dataLength);
     this.data = wider;
   }
+  /** Closes rows from..to, whose bytes stand behind `dataLength` in one piece. */
+  protected pushOffsets(lengths: Int32Array, from: number, to: number): void {
+    const { offsets } = this;
+    let at = this.dataLength;
+    for (let i = from, row = this.length + 1; i < to; i++, row++) {
+      const length = lengths[i] as number;
+      if (length > 0) at += length;
+      offsets[row] = at;
+    }
+    this.pushRows(lengths, from, to);
+    this.dataLength = at;
+  }
   /** Closes the row whose bytes end at `dataLength`. */
   protected pushBytes(): void {
     this.pushValid();
@@ -74,6 +86,16 @@ export class Utf8Builder extends BytesBuilder implements ColumnBuilder {
     }
     this.pushText(cellText(cell));
     return true;
+  }
+  /** Rows from..to of a block, clean UTF-8 that stands in one piece; NULL where the length is negative. */
+  pushRun(bytes: Buffer, starts: Int32Array, lengths: Int32Array, from: number, to: number): void {
+    if (from === to) return;
+    const first = starts[from] as number;
+    const end = (starts[to - 1] as number) + Math.max(0, lengths[to - 1] as number);
+    this.ensureRows(to - from);
+    this.reserve(end - first);
+    bytes.copy(this.data, this.dataLength, first, end);
+    this.pushOffsets(lengths, from, to);
   }
   private pushText(text: string): void {
     this.ensureRow();

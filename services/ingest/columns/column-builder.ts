@@ -48,6 +48,22 @@ export abstract class RowState {
     this.length = row + 1;
   }
 
+  /** As many rows at once, NULL where the length is negative. Their values must stand there already. */
+  protected pushRows(lengths: Int32Array, from: number, to: number): void {
+    const { valid, missing } = this;
+    let row = this.length;
+    for (let i = from; i < to; i++, row++) {
+      const at = row >> 3;
+      const bit = 1 << (row & 7);
+      if ((lengths[i] as number) < 0) {
+        valid[at] = (valid[at] as number) & ~bit;
+        this.nulls++;
+      } else valid[at] = (valid[at] as number) | bit;
+      if (missing !== null) missing[at] = (missing[at] as number) & ~bit;
+    }
+    this.length = row;
+  }
+
   protected pushNull(absent: boolean): void {
     const row = this.length;
     const at = row >> 3;
@@ -66,6 +82,18 @@ export abstract class RowState {
   protected ensureRow(): void {
     if (this.length < this.capacity) return;
     const capacity = this.capacity * 2;
+    this.valid = widen(this.valid, capacity >> 3);
+    if (this.missing !== null) this.missing = widen(this.missing, capacity >> 3);
+    this.capacity = capacity;
+    this.grow(capacity);
+  }
+
+  /** Room for so many rows more. */
+  protected ensureRows(count: number): void {
+    const needed = this.length + count;
+    if (needed <= this.capacity) return;
+    let { capacity } = this;
+    while (capacity < needed) capacity *= 2;
     this.valid = widen(this.valid, capacity >> 3);
     if (this.missing !== null) this.missing = widen(this.missing, capacity >> 3);
     this.capacity = capacity;

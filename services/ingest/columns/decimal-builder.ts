@@ -115,6 +115,21 @@ export class DecimalBuilder extends RowState implements ColumnBuilder {
     words[at + 3] = sign;
     this.pushValid();
   }
+  /** Rows from..to of a block, unscaled safe integers; NULL where the length is negative. */
+  pushRun(values: Float64Array, lengths: Int32Array, from: number, to: number): void {
+    this.ensureRows(to - from);
+    const { words } = this;
+    for (let i = from, at = this.length << 2; i < to; i++, at += 4) {
+      const value = values[i] as number;
+      const high = Math.floor(value / TWO_32);
+      const sign = value < 0 ? -1 : 0;
+      words[at] = value - high * TWO_32;
+      words[at + 1] = high;
+      words[at + 2] = sign;
+      words[at + 3] = sign;
+    }
+    this.pushRows(lengths, from, to);
+  }
   private pushBig(value: bigint): void {
     this.ensureRow();
     const at = this.length << 1;

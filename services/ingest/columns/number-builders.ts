@@ -26,6 +26,17 @@ export class BooleanBuilder extends RowState implements ColumnBuilder {
     this.pushValid();
     return true;
   }
+  /** Rows from..to of a block: 1 and 0, NULL where the length is negative. */
+  pushRun(values: Float64Array, lengths: Int32Array, from: number, to: number): void {
+    this.ensureRows(to - from);
+    const bits = this.values;
+    for (let i = from, row = this.length; i < to; i++, row++) {
+      const bit = 1 << (row & 7);
+      const at = row >> 3;
+      bits[at] = values[i] === 1 ? (bits[at] as number) | bit : (bits[at] as number) & ~bit;
+    }
+    this.pushRows(lengths, from, to);
+  }
   appendNull(): void {
     this.ensureRow();
     this.pushNull(false);
@@ -76,6 +87,13 @@ export class Int32Builder extends RowState implements ColumnBuilder {
     this.ensureRow();
     this.values[this.length] = value;
     this.pushValid();
+  }
+  /** Rows from..to of a block, all within the bounds; NULL where the length is negative. */
+  pushRun(values: Float64Array, lengths: Int32Array, from: number, to: number): void {
+    this.ensureRows(to - from);
+    const target = this.values;
+    for (let i = from, row = this.length; i < to; i++, row++) target[row] = values[i] as number;
+    this.pushRows(lengths, from, to);
   }
   appendNull(): void {
     this.ensureRow();
@@ -136,6 +154,18 @@ export class Int64Builder extends RowState implements ColumnBuilder {
     this.halves[at + 1] = high;
     this.pushValid();
   }
+  /** Rows from..to of a block, all safe integers; NULL where the length is negative. */
+  pushRun(values: Float64Array, lengths: Int32Array, from: number, to: number): void {
+    this.ensureRows(to - from);
+    const { halves } = this;
+    for (let i = from, at = this.length << 1; i < to; i++, at += 2) {
+      const value = values[i] as number;
+      const high = Math.floor(value / TWO_32);
+      halves[at] = value - high * TWO_32;
+      halves[at + 1] = high;
+    }
+    this.pushRows(lengths, from, to);
+  }
   pushBig(value: bigint): void {
     this.ensureRow();
     this.values[this.length] = value;
@@ -189,6 +219,12 @@ export class FloatBuilder extends RowState implements ColumnBuilder {
     this.values[this.length] = value;
     this.pushValid();
     return true;
+  }
+  /** Rows from..to of a block; NULL where the length is negative. */
+  pushRun(values: Float64Array, lengths: Int32Array, from: number, to: number): void {
+    this.ensureRows(to - from);
+    this.values.set(values.subarray(from, to), this.length);
+    this.pushRows(lengths, from, to);
   }
   appendNull(): void {
     this.ensureRow();
