@@ -6,7 +6,7 @@
 import type { ColumnGate, RowGate } from '../../contracts/engine/gate.ts';
 import type { DeltaType } from '../../lakehouse/table/schema.ts';
 import type { TableShape } from '../log/event.ts';
-import { wireFormOf, WireKind, type WireForm } from '../log/wire-kind.ts';
+import { wireFormOf, WireKind, type WireForm } from '../log/text-cell.ts';
 import {
   decimalParser,
   integerParser,

@@ -109,16 +109,22 @@ function planFor(text: string, of: TableShape = shape): TablePlan {
   });
 }
 
+/** Compiling a contract takes longer than everything else here. */
+const plans = new Map<string, TablePlan>();
+function knownPlan(text: string): TablePlan {
+  const known = plans.get(text) ?? planFor(text);
+  plans.set(text, known);
+  return known;
+}
+
 const INFERRED = contractTools.infer(shape, 'shop');
 /** Rules of every kind that is asked of single values, and one over several columns. */
-const STRICT = INFERRED.replace(/( +)- (id: body\n(?:.*\n)*? +)?name: body\n/, (found) => found).replace(
-  /(\n +)properties:\n/,
-  (_, indent: string) =>
-    [
-      `${indent}quality:`,
-      `${indent}  - {id: priced, type: custom, engine: cel, implementation: 'row.flag != true || row.price != null', severity: error, customProperties: [{property: scope, value: row}]}`,
-      `${indent}properties:\n`,
-    ].join(''),
+const STRICT = INFERRED.replace(/(\n +)properties:\n/, (_, indent: string) =>
+  [
+    `${indent}quality:`,
+    `${indent}  - {id: priced, type: custom, engine: cel, implementation: 'row.flag != true || row.price != null', severity: error, customProperties: [{property: scope, value: row}]}`,
+    `${indent}properties:\n`,
+  ].join(''),
 );
 
 function blockChunk(rows: readonly CellText[][], of: TableShape = shape): Buffer {
@@ -209,10 +215,8 @@ function bothWays(
   parked = createParkedKeys,
 ): void {
   const chunk = blockChunk(rows);
-  // A plan each: a gate counts what it saw.
-  expect(decode(planFor(text), asBlock(chunk, from, to), parked())).toEqual(
-    decode(planFor(text), asRecords(chunk, from, to), parked()),
-  );
+  const plan = knownPlan(text);
+  expect(decode(plan, asBlock(chunk, from, to), parked())).toEqual(decode(plan, asRecords(chunk, from, to), parked()));
 }
 
 describe('a block of rows', () => {

@@ -6,9 +6,8 @@
 import { isUtf8 } from 'node:buffer';
 import type { Cell, GateRow } from '../../contracts/engine/gate.ts';
 import { rowBlockRecords, type BlockColumn, type RowBlock } from '../log/row-block.ts';
-import { cellOfText } from '../log/text-cell.ts';
+import { cellOfText, type WireForm } from '../log/text-cell.ts';
 import { JsonError } from '../log/json-cursor.ts';
-import type { WireForm } from '../log/wire-kind.ts';
 import { planBlock, type BlockField, type BlockPlan } from './block-plan.ts';
 import { Utf8Builder } from './columns/bytes-builders.ts';
 import type { ColumnBuilder } from './columns/column-builder.ts';

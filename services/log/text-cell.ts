@@ -9,6 +9,8 @@ import { writeCell } from './cell-encode.ts';
 import { createJsonCursor, openCursor } from './json-cursor.ts';
 import { WireKind, type WireForm } from './wire-kind.ts';
 
+export { wireFormOf, WireKind, type WireForm } from './wire-kind.ts';
+
 const SINK_BYTES = 4096;
 const sink = createByteSink(SINK_BYTES);
 const cursor = createJsonCursor();

@@ -8,7 +8,9 @@ import { columnOf, rowEvent, shapeOf, tupleOf, UNCHANGED } from '../../test/supp
 import { compileShapeEncoder, createEnvelopeEncoder } from './envelope-encode.ts';
 import { ENVELOPE_FORMAT, MARK_FORMAT, READER_STATE_FORMAT, RECORD_HEADER_BYTES } from './event.ts';
 import { encodeRecordBatch } from './kafka-batch.ts';
-import { CHUNK_FORMAT, encodeChunk } from './record-chunk.ts';
+import { lsn } from './position.ts';
+import { BLOCK_CHUNK_FORMAT, CHUNK_FORMAT, encodeBlockChunk, encodeChunk } from './record-chunk.ts';
+import { createRowBlockBuilder, openRowBlock, ROW_BLOCK_FORMAT } from './row-block.ts';
 
 const hashOf = (parts: readonly (Buffer | null)[]): string => {
   const hash = createHash('sha256');
@@ -76,6 +78,20 @@ const outgoing = [
 test('a chunk of the embedded log', () => {
   expect(CHUNK_FORMAT).toBe(1);
   expect(hashOf([encodeChunk(outgoing, 0, 2, 1000n, 1_700_000_000_000)])).toBe('ef5f75586af6d731fb523e2ecdc1e3f6');
+});
+
+test('a chunk of rows, and the block in it', () => {
+  expect([BLOCK_CHUNK_FORMAT, ROW_BLOCK_FORMAT]).toEqual([2, 1]);
+  const block = createRowBlockBuilder(2);
+  block.add(tupleOf(['1', 'a text']));
+  block.add(tupleOf(['22', null]));
+  const shape = shapeOf([columnOf('id', 'bigint', 1), columnOf('body', 'text')]);
+  const head = { shape, source: { name: 'shop', database: 'db' }, epoch: 2, lsn: lsn(77n), firstOrd: 6 };
+  const bytes = block.finish({ ...head, committedAtMicros: 1_700_000_000_123_456n, atMs: 1_700_000_000_500 });
+  expect(hashOf([encodeBlockChunk(bytes, 2, 1000n, 1_700_000_000_000)])).toBe('22ec46cdabf3dab4eae2cebfddc9c721');
+  const newer = Buffer.from(bytes);
+  newer.writeUInt8(ROW_BLOCK_FORMAT + 1, 0);
+  expect(() => openRowBlock(newer)).toThrow(/format 2.*upgrade/);
 });
 
 test('a Kafka record batch', () => {

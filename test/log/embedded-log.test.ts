@@ -18,7 +18,10 @@ import { open } from 'lmdb';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openEmbeddedLog, type EmbeddedLogOptions } from '../../services/log/embedded-log.ts';
 import { LogError, type EventLog, type OutgoingRecord } from '../../services/log/log.ts';
-import type { LogOffset } from '../../services/log/position.ts';
+import { compileShapeEncoder, createEnvelopeEncoder } from '../../services/log/envelope-encode.ts';
+import { lsn, type LogOffset } from '../../services/log/position.ts';
+import { createRowBlockBuilder } from '../../services/log/row-block.ts';
+import { columnOf, rowEvent, shapeOf, tupleOf } from '../support/row-events.ts';
 
 let directory: string;
 const opened: EventLog[] = [];
@@ -340,5 +343,120 @@ describe('the embedded log', () => {
     } finally {
       if (existsSync(disk)) execFileSync('umount', ['-l', disk], { stdio: 'ignore' });
     }
+  });
+});
+
+describe('a block of rows', () => {
+  const shape = shapeOf([columnOf('id', 'bigint', 1), columnOf('body', 'text')]);
+  const source = { name: 'p', database: 'd' };
+  function blockOf(from: number, count: number): OutgoingRecord {
+    const builder = createRowBlockBuilder(2);
+    for (let i = from; i < from + count; i++) builder.add(tupleOf([String(i), i % 3 === 0 ? null : `body ${i} "é"`]));
+    const head = { shape, source, epoch: 1, lsn: lsn(500n), firstOrd: from * 2, committedAtMicros: 9n, atMs: 7 };
+    return { topic: 'rows', key: null, value: builder.finish(head), header: null, partition: 0, rows: count };
+  }
+  function envelopeOf(i: number): string {
+    const encoder = createEnvelopeEncoder();
+    const after = tupleOf([String(i), i % 3 === 0 ? null : `body ${i} "é"`]);
+    const change = {
+      op: 'r' as const,
+      lsn: lsn(500n),
+      ord: i * 2,
+      committedAtMicros: 9n,
+      atMs: 7,
+      xid: 0,
+      totalOrder: 0,
+    };
+    const { key, value, header } = encoder.encode(compileShapeEncoder(shape, source), rowEvent({ ...change, after }));
+    return `${key?.toString()} ${value.toString()} ${header.toString('hex')}`;
+  }
+  const plain = (text: string): OutgoingRecord => ({
+    topic: 'rows',
+    key: null,
+    value: Buffer.from(text),
+    header: null,
+  });
+
+  test('takes an offset a row, and is read as the records that it stands for, from any offset to any', async () => {
+    const log = await openLog();
+    await log.admin.ensureTopics({ rows: topicSettings });
+    const writer = await log.writer('w');
+    const next = await writer.append([plain('first'), blockOf(0, 100), plain('between'), blockOf(100, 50)], (known) => [
+      plain(`mark at ${known.get('rows')?.get(0)}`),
+    ]);
+    expect(next.get('rows')?.get(0)).toBe(153n);
+    const expected = [
+      'first',
+      ...Array.from({ length: 100 }, (_, i) => envelopeOf(i)),
+      'between',
+      ...Array.from({ length: 50 }, (_, i) => envelopeOf(100 + i)),
+      'mark at 152',
+    ];
+    for (const [from, to] of [
+      [0n, 153n],
+      [1n, 2n],
+      [50n, 120n],
+      [100n, 103n],
+      [152n, 153n],
+    ] as const) {
+      const found: string[] = [];
+      let at: bigint = from;
+      for await (const batch of log.reader.read('rows', 0, from as LogOffset, to as LogOffset, {
+        batchBytesMax: 3000,
+      })) {
+        for (const [i, offset] of batch.offsets.entries()) {
+          expect(offset).toBe(at++);
+          const header = batch.headers[i] ?? null;
+          const value = batch.values[i]?.toString() ?? '';
+          found.push(header === null ? value : `${batch.keys[i]?.toString()} ${value} ${header.toString('hex')}`);
+        }
+        expect(batch.nextOffset).toBe(at);
+      }
+      expect(found).toEqual(expected.slice(Number(from), Number(to)));
+    }
+  });
+
+  test('comes as a block to a reader that asks for it, between the records around it', async () => {
+    const log = await openLog();
+    await log.admin.ensureTopics({ rows: topicSettings });
+    const writer = await log.writer('w');
+    await writer.append([plain('first'), blockOf(0, 100), plain('last')]);
+    const seen: string[] = [];
+    for await (const batch of log.reader.read('rows', 0, 0n as LogOffset, 102n as LogOffset, { rowBlocks: true })) {
+      const { block } = batch;
+      seen.push(block === undefined ? `${batch.values.join()}` : `rows ${block.from} to ${block.to} of ${block.base}`);
+      seen.push(`next ${batch.nextOffset}`);
+    }
+    expect(seen).toEqual(['first', 'next 1', 'rows 0 to 100 of 1', 'next 101', 'last', 'next 102']);
+    const inside = [];
+    for await (const { block } of log.reader.read('rows', 0, 11n as LogOffset, 21n as LogOffset, { rowBlocks: true }))
+      inside.push([block?.base, block?.from, block?.to]);
+    expect(inside).toEqual([[1n, 10, 20]]);
+  });
+
+  test('outlives a reopening, is followed, released as a whole, and its damage is found', async () => {
+    const first = await openLog();
+    await first.admin.ensureTopics({ rows: { ...topicSettings, retentionMs: 0 } });
+    const writer = await first.writer('w');
+    await writer.append([blockOf(0, 100), plain('behind')]);
+    await first.close();
+    opened.splice(0);
+    const log = await openLog();
+    const stop = new AbortController();
+    let followed = 0;
+    for await (const batch of log.reader.follow('rows', 0, 0n as LogOffset, { signal: stop.signal })) {
+      followed += batch.offsets.length;
+      if (followed === 101) stop.abort();
+    }
+    await log.admin.releaseUpTo('rows', new Map([[0, 50n as LogOffset]]));
+    expect((await log.reader.bounds('rows')).get(0)?.earliest).toBe(0n);
+    const [segment = ''] = readdirSync(join(directory, 'segments'));
+    const file = openSync(join(directory, 'segments', segment), 'r+');
+    writeSync(file, Buffer.from('!'), 0, 1, 400);
+    closeSync(file);
+    const read = async (): Promise<void> => {
+      for await (const _ of log.reader.read('rows', 0, 0n as LogOffset, 1n as LogOffset, { rowBlocks: true }));
+    };
+    expect(await codeOf(read())).toBe('LOG_CORRUPT');
   });
 });
