@@ -64,6 +64,7 @@ export async function verifyOne(shape: TableShape, run: VerifyRun): Promise<Tabl
         return openSourceSnapshot(session, {
           shape: table,
           asText: comparable.asText,
+          hashed: hashedColumns(shape),
           where: run.where ?? null,
           bytesPerSecond: run.bytesPerSecond ?? null,
           sleep: (ms) => sleep(ms),
@@ -85,6 +86,11 @@ export async function verifyOne(shape: TableShape, run: VerifyRun): Promise<Tabl
   return { ...result, left: comparable.left, ...(keyReplaced ? { keyReplaced } : {}) };
 }
 
+/** All columns of a table without key: together they identify a row. */
+function hashedColumns({ columns }: TableShape): readonly string[] | null {
+  return columns.some(({ keyPosition }) => keyPosition > 0) ? null : columns.map(({ name }) => name);
+}
+
 /** A table that has no lake table yet equals the source only if that is empty. */
 async function absentTable(shape: TableShape, run: VerifyRun): Promise<TableReport> {
   const session = await (run.readFrom ?? run.source).session('verify');
@@ -92,6 +98,7 @@ async function absentTable(shape: TableShape, run: VerifyRun): Promise<TableRepo
     // Rows are counted; nothing of them is compared.
     shape: { ...shape, columns: shape.columns.map(({ replaced: _logged, ...own }) => own) },
     asText: new Set(),
+    hashed: hashedColumns(shape),
     where: run.where ?? null,
     bytesPerSecond: null,
     sleep: (ms) => sleep(ms),

@@ -10,6 +10,7 @@ import { applyPrivacy } from '../../contracts/engine/privacy.ts';
 import type { ColumnVector } from '../../lakehouse/table/column.ts';
 import type { RowPosition } from '../../lakehouse/merge/merge.ts';
 import { DecodeError } from '../log/decode-error.ts';
+import { rowHashOf } from '../log/bag-key.ts';
 import type { DecodedEvent } from '../log/envelope-decode.ts';
 import { RecordFlags } from '../log/event.ts';
 import type { LogBatch, RowBlockSlice } from '../log/log.ts';
@@ -86,6 +87,8 @@ export class BatchDecoder {
   };
   private truncate: RowPosition | null = null;
   private newestShape: number;
+  /** Of the row in hand, in a table without key. */
+  private rowHash: KeyCell | null = null;
 
   constructor(options: DecodeOptions) {
     this.options = options;
@@ -202,7 +205,8 @@ export class BatchDecoder {
 
   private row(record: RawRecord, first: DecodedEvent): void {
     let event = first;
-    const key = keyCellOf(event.row, this.plan.keySources);
+    const key = this.plan.bag ? rowHashOf(record.key) : keyCellOf(event.row, this.plan.keySources);
+    this.rowHash = this.plan.bag ? key : null;
     if (key === null) {
       this.park(record, event, null, [violation(PARK_RULES.decode, 'KEY_NULL', 'a key column is NULL or missing')]);
       return;
@@ -220,7 +224,9 @@ export class BatchDecoder {
     const found = this.plan.gate.check(op, event.row);
     if (found !== null && this.refused(record, event, key, found)) return;
     const parkedKeys = this.options.parkedKeys;
-    if (parkedKeys.size > 0 && parkedKeys.has(key) && this.settleParked(record, event, key, partial)) return;
+    // Equal rows do not mend one another.
+    if (!this.plan.bag && parkedKeys.size > 0 && parkedKeys.has(key) && this.settleParked(record, event, key, partial))
+      return;
     if (this.plan.privacy !== null) applyPrivacy(this.plan.privacy, event.row, event.replaced);
     const problem = event.op === 'd' ? this.appendKey(event.row) : this.append(event.row);
     if (problem !== null) {
@@ -307,7 +313,7 @@ export class BatchDecoder {
 
   /** A null value deletes its key. Behind a delete event of the same key, as Debezium writes it, it has nothing to do. */
   private tombstone(record: RawRecord, event: DecodedEvent): void {
-    const key = keyCellOf(event.row, this.plan.keySources);
+    const key = this.plan.bag ? null : keyCellOf(event.row, this.plan.keySources);
     const id = key === null ? undefined : this.keyIds.get(key);
     const last = this.meta.length - 1;
     if (id !== undefined && this.meta.lastKindOf(id) === EventKind.delete) {
@@ -349,7 +355,7 @@ export class BatchDecoder {
     for (let i = 0; i < builders.length; i++) {
       const field = fields[i] as PlanField;
       const builder = builders[i] as ColumnBuilder;
-      const cell = row[field.sourceName];
+      const cell = field.made === undefined ? row[field.sourceName] : this.madeCell(field.made);
       if (cell === undefined) {
         // Not in the shape at all (a dropped column): NULL. In the shape, but not carried: absent.
         if (field.sourceName in row) builder.appendAbsent();
@@ -374,12 +380,19 @@ export class BatchDecoder {
       const field = fields[i] as PlanField;
       const builder = this.builders[i] as ColumnBuilder;
       if (!field.isKey && !this.plan.keySources.includes(field.sourceName)) builder.appendNull();
-      else if (!builder.append(row[field.sourceName] ?? null)) {
+      else if (
+        !builder.append(field.made === undefined ? (row[field.sourceName] ?? null) : this.madeCell(field.made))
+      ) {
         this.rollback();
         return unrepresentable(field, row[field.sourceName] ?? null);
       }
     }
     return null;
+  }
+
+  /** The occurrence is known when the table was asked how many equals it has. */
+  private madeCell(made: NonNullable<PlanField['made']>): Cell {
+    return made === 'row-hash' ? this.rowHash : 0;
   }
 
   private rollback(): void {

@@ -19,6 +19,7 @@ import { StreamError } from '../stream/stream-error.ts';
 import { createAwaiting } from './awaiting.ts';
 import type { Awaiting } from './awaiting.ts';
 import { rebuildAwaiting } from './awaiting-rebuild.ts';
+import { refuseBag } from './bag-refusal.ts';
 import { buildBatch } from './batch-builder.ts';
 import type { ContractBook } from './contract-book.ts';
 import type { RecordDecoder } from './decode-batch.ts';
@@ -341,6 +342,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     await shapes.refresh();
     lakeSchema ??= await target.schema();
     const using = await usePlan();
+    refuseBag(using, `${schemaName}.${tableName}`, 'retry');
     const done = await retryQuarantine({
       schemaName,
       tableName,
@@ -368,6 +370,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     await shapes.refresh();
     lakeSchema ??= await target.schema();
     const using = await usePlan();
+    refuseBag(using, `${schemaName}.${tableName}`, 'replay');
     const done = await replayBatch({
       ...options,
       main: () => target.main(),

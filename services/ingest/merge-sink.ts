@@ -8,12 +8,13 @@
  */
 import { MergeError } from '../../lakehouse/merge/merge-error.ts';
 import { RowOutcome } from '../../lakehouse/merge/merge.ts';
-import type { MergeResult, MergeTable, PreparedMerge } from '../../lakehouse/merge/merge.ts';
+import type { MergeBatch, MergeResult, MergeTable, PreparedMerge } from '../../lakehouse/merge/merge.ts';
 import type { Violation } from '../../contracts/engine/gate.ts';
 import type { OutgoingRecord } from '../log/log.ts';
 import type { BatchSink } from '../stream/sink.ts';
 import { StreamError } from '../stream/stream-error.ts';
 import type { Awaiting } from './awaiting.ts';
+import { foldBag } from './bag-fold.ts';
 import { fold } from './fold.ts';
 import type { Folded } from './fold.ts';
 import { PARK_RULES } from './ingest-batch.ts';
@@ -73,19 +74,7 @@ export function mergeSink(options: MergeSinkOptions): BatchSink<IngestBatch> {
     await options.keepContract(batch);
     const table = await options.table();
     if (await isDone(options, table, batch, batchId)) return;
-    const folded = fold({
-      rowCount: batch.rowCount,
-      kinds: batch.kinds,
-      keyIds: batch.keyIds,
-      keyCount: batch.keyCount,
-      otherKeyIds: batch.otherKeyIds,
-      epochs: batch.epochs,
-      lsns: batch.lsns,
-      ords: batch.ords,
-      absent: batch.absent,
-      truncate: batch.truncate,
-    });
-    const input = mergeInput(batch, folded);
+    const { folded, input } = await foldBatch(table, batch);
     const state = options.state();
     for (let attempt = 1; ; attempt++) {
       const prepared = await table.prepare(input);
@@ -99,6 +88,15 @@ export function mergeSink(options: MergeSinkOptions): BatchSink<IngestBatch> {
       }
     }
   };
+}
+
+async function foldBatch(
+  table: MergeTable,
+  batch: IngestBatch,
+): Promise<{ readonly folded: Folded; readonly input: MergeBatch }> {
+  if (batch.tablePlan.bag) return foldBag(batch, (probe) => table.prepare(probe));
+  const folded = fold(batch);
+  return { folded, input: mergeInput(batch, folded) };
 }
 
 /**

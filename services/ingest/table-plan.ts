@@ -8,6 +8,7 @@ import { isClassified, keyColumns } from '../../contracts/engine/model.ts';
 import type { OnUnrepresentable, TableContract, UnknownColumns } from '../../contracts/engine/model.ts';
 import type { DeltaType, StructField, StructType } from '../../lakehouse/table/schema.ts';
 import { createHash } from 'node:crypto';
+import { OCCURRENCE, ROW_HASH } from '../log/bag-key.ts';
 import type { TableShape } from '../log/event.ts';
 import { StreamError } from '../stream/stream-error.ts';
 
@@ -22,6 +23,8 @@ export interface PlanField {
   readonly onUnrepresentable: OnUnrepresentable;
   /** Values of this column are masked wherever they are shown. */
   readonly classified: boolean;
+  /** Not a column of the source: the key of a table that has none (bag-fold.ts). */
+  readonly made?: 'row-hash' | 'occurrence';
 }
 
 export interface TablePlan {
@@ -37,6 +40,8 @@ export interface TablePlan {
   /** Source names, in key order. */
   readonly keySources: readonly string[];
   readonly maxQuarantineRatio: number | null;
+  /** The table has no key: equal rows are counted. */
+  readonly bag: boolean;
   /** What becomes of personal values before the lake; null = nothing. */
   readonly privacy: PrivacyPlan | null;
   /** The same for what should not have come into the log, and stands there from before the contract said so. */
@@ -63,7 +68,9 @@ export interface TablePlanInput {
 export function buildTablePlan({ table, contract, gate, shape, lake, hasher }: TablePlanInput): TablePlan {
   const live = new Map<string, CatalogColumn>(shape?.columns.map((column) => [column.name, column]) ?? []);
   const standing = new Map(lake?.fields.map((field) => [field.name.toLowerCase(), field.type]) ?? []);
-  const fields: PlanField[] = [];
+  const bag = isBag(table, shape);
+  // First, so that a column that comes later is always the last.
+  const fields: PlanField[] = bag ? [...BAG_FIELDS] : [];
   for (const column of table.columns) {
     const sourceName = column.name;
     const mapping = lakeMapping(column, live.get(sourceName) ?? null);
@@ -81,7 +88,7 @@ export function buildTablePlan({ table, contract, gate, shape, lake, hasher }: T
       classified: isClassified(column),
     });
   }
-  const keySources = keySourcesOf(table, shape);
+  const keySources = bag ? BAG_FIELDS.map(({ sourceName }) => sourceName) : keySourcesOf(table, shape);
   if (keySources.length === 0)
     throw new StreamError(
       'SCHEMA_CONFLICT',
@@ -98,6 +105,7 @@ export function buildTablePlan({ table, contract, gate, shape, lake, hasher }: T
     schemaHash: createHash('sha256').update(JSON.stringify(schema)).digest('hex'),
     keyColumns: keySources.map(lakeColumnName),
     keySources,
+    bag,
     maxQuarantineRatio: table.maxQuarantineRatio,
     privacy: privacyPlan(table, 'before-lake', hasher),
     logPrivacy: latePrivacyPlan(table, 'before-log', hasher),
@@ -105,6 +113,23 @@ export function buildTablePlan({ table, contract, gate, shape, lake, hasher }: T
     contractColumns: table.columns.map((column) => column.name),
     shapeVersion: shape?.version ?? 0,
   };
+}
+
+const BAG_FIELD = { isKey: true, onUnrepresentable: 'quarantine', classified: false } as const;
+const BAG_FIELDS: readonly PlanField[] = [
+  { ...BAG_FIELD, lakeName: ROW_HASH, sourceName: ROW_HASH, type: 'string', made: 'row-hash' },
+  { ...BAG_FIELD, lakeName: OCCURRENCE, sourceName: OCCURRENCE, type: 'integer', made: 'occurrence' },
+];
+
+/** Our reader takes a table without key columns as a bag. Topics of others (no OID) carry no hash of the row. */
+function isBag(table: TableContract, shape: TableShape | null): boolean {
+  if (shape === null || shape.oid === 0 || shape.columns.some(({ keyPosition }) => keyPosition > 0)) return false;
+  if (keyColumns(table).length === 0) return true;
+  throw new StreamError(
+    'SCHEMA_CONFLICT',
+    `table ${table.physicalName} has no key at the source, and its contract names one`,
+    'give the table that primary key, or take primaryKey out of the contract',
+  );
 }
 
 /** The contract's key; where it names none, the source's. */

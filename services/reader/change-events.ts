@@ -7,6 +7,8 @@ import type { createEnvelopeEncoder, RowEvent, ShapeEncoder } from '../log/envel
 import type { EventOp } from '../log/event.ts';
 import type { Lsn } from '../log/position.ts';
 import { CellKind, type Tuple } from '../log/tuple.ts';
+import { createBagEvents } from './bag-events.ts';
+import { isBag } from './bag-rows.ts';
 import { addRecord, type ClaimStore, type OutgoingBatch } from './outgoing-batch.ts';
 import type {
   BeginMessage,
@@ -128,6 +130,17 @@ export function createChangeEvents(options: ChangeEventsOptions): ChangeEvents {
     event.otherKey = otherKey;
   };
 
+  const bags = createBagEvents({
+    isNew,
+    write(work, route, { op, ord, after, before }, key) {
+      place(work, route, op, ord);
+      rows(after, before, 'row', null);
+      const encoded = { ...encoder.encode(encoderOf(route), event), key };
+      addRecord(options.batch(), encoded, { topic: route.topic, partition: null, epoch, lsn: work.lsn, ord }, claims);
+      route.events++;
+    },
+  });
+
   const wanted = (route: TableRoute | null): route is TableRoute => route !== null && takesEvents(route.state);
 
   return {
@@ -155,6 +168,10 @@ export function createChangeEvents(options: ChangeEventsOptions): ChangeEvents {
       const work = inWork();
       const ord = nextOrd(work);
       if (!wanted(route) || !isNew(work, ord)) return;
+      if (isBag(encoderOf(route))) {
+        bags.insert(work, route, encoderOf(route), ord, message);
+        return;
+      }
       place(work, route, 'c', ord);
       rows(message.after, null, 'key', null);
       const key = write(route, null);
@@ -167,6 +184,10 @@ export function createChangeEvents(options: ChangeEventsOptions): ChangeEvents {
       const ord = nextOrd(work);
       if (!wanted(route)) return;
       const shape = encoderOf(route);
+      if (isBag(shape)) {
+        bags.update(work, route, shape, ord, message);
+        return;
+      }
       const before = message.beforeKind === 'none' ? null : message.before;
       const beforeIs = message.beforeKind === 'row' ? 'row' : 'key';
       if (before !== null) completeKey(shape, before, message.after);
@@ -187,6 +208,10 @@ export function createChangeEvents(options: ChangeEventsOptions): ChangeEvents {
       const work = inWork();
       const ord = nextOrd(work);
       if (!wanted(route) || !isNew(work, ord)) return;
+      if (isBag(encoderOf(route))) {
+        bags.remove(work, route, encoderOf(route), ord, message);
+        return;
+      }
       place(work, route, 'd', ord);
       rows(null, message.before, message.beforeKind, null);
       const key = write(route, null);
@@ -198,6 +223,9 @@ export function createChangeEvents(options: ChangeEventsOptions): ChangeEvents {
         const ord = nextOrd(work);
         const route = routeOf(relation);
         if (!wanted(route) || !isNew(work, ord)) continue;
+        // The snapshot's rows came after it.
+        if (route.bag?.sees(work.xid) === true) continue;
+        route.bag?.truncated();
         place(work, route, 't', ord);
         rows(null, null, 'key', null);
         // An ordered barrier: every partition must see it behind its older and before its newer events.

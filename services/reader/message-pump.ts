@@ -44,7 +44,12 @@ export interface PumpPorts {
  * What a watermark leads to: a chunk's rows, written at its place in the order. `ord` is the last ordinal written there. The
  * batch is flushed before and behind it, so that a chunk is one log transaction.
  */
-export type WatermarkWork = { readonly rows: number; write(): number } | null;
+export type WatermarkWork = {
+  readonly rows: number;
+  /** Asked first, while the stream stands at the mark; false = nothing is written. */
+  ready?(): Promise<boolean>;
+  write(): number;
+} | null;
 
 export interface MessagePump {
   /** Runs until `stop`, or rejects with what went wrong. */
@@ -150,6 +155,7 @@ export function createMessagePump(ports: PumpPorts, start: Cut): MessagePump {
       if (work === null) continue;
       if (appender.dirty) await flush();
       await appender.settled();
+      if (work.ready !== undefined && !(await work.ready())) continue;
       state.ord = Math.max(state.ord, work.write());
       await flush();
     }

@@ -17,8 +17,9 @@ import {
   type ReaderStatus,
 } from './reader-options.ts';
 import { openRun, type ReaderRun } from './reader-run.ts';
-import type { AbsentQuery } from './snapshot.ts';
+import type { AbsentQuery } from './snapshot-plan.ts';
 import { readerStatus } from './reader-status.ts';
+import { keyOf } from './shapes.ts';
 import type { TableRoute } from './table-route.ts';
 
 export interface ReaderShared {
@@ -132,13 +133,16 @@ export async function startReader(options: ReaderOptions): Promise<ReaderHandle>
     },
     fetchRows: async (schema, table, condition) => {
       const run = running();
-      return run.snapshots.fetch(routeOf(run, schema, table), condition);
+      const route = routeOf(run, schema, table);
+      refuseBag(run, route);
+      return run.snapshots.fetch(route, condition);
     },
     fetchKeys: async (schema, table, keys, removeAbsent) => {
       const run = running();
       const route = routeOf(run, schema, table);
       const shape = route.encoder?.shape ?? run.history.latest(schema, table);
       if (shape === null) throw new ReaderError('TABLE_NOT_FOUND', `nothing is known of ${schema}.${table} yet`);
+      refuseBag(run, route);
       if (keys.length === 0) return 0;
       if (shape.columns.some(({ keyPosition, replaced }) => keyPosition > 0 && replaced !== undefined)) {
         throw new ReaderError('TABLE_KEY_MISMATCH', `the key of ${schema}.${table} is hashed before the log`, {
@@ -155,6 +159,19 @@ function routeOf(run: ReaderRun, schema: string, table: string): TableRoute {
   const route = run.registry.find(schema, table);
   if (route !== null) return route;
   throw new ReaderError('TABLE_NOT_FOUND', `the reader does not follow a table ${schema}.${table}`);
+}
+
+/** Rows without key can only be read all together, from one snapshot. */
+function refuseBag(run: ReaderRun, { schema, table, encoder }: TableRoute): void {
+  const shape = encoder?.shape ?? run.history.latest(schema, table);
+  if (shape === null || keyOf(shape).length > 0) return;
+  throw new ReaderError(
+    'TABLE_NO_KEY',
+    `${schema}.${table} has no key: rows of it cannot be read again by themselves, for none of them could be told from its equals in the lake`,
+    {
+      remedy: `read it whole: sluice repair ${schema}.${table} (or sluice backfill without --where), or add a primary key`,
+    },
+  );
 }
 
 /** Connection and log troubles pass; a broken continuity, a refusal or a protocol error does not. */

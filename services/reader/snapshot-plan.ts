@@ -1,5 +1,6 @@
 /** A table's snapshot: which ranges of which heaps are to be read, and what becomes of its state when one is done. */
 import type { ShapeEncoder } from '../log/envelope-encode.ts';
+import type { TableShape } from '../log/event.ts';
 import type { HeapProgress, TableState, TidRange } from './reader-state.ts';
 import type { ChunkQuery } from './snapshot-read.ts';
 import { mergeRange, remainingChunks } from './snapshot-ranges.ts';
@@ -33,6 +34,9 @@ export interface ChunkTask {
   /** The rows are in the batch. `stoppedBehind`: the byte limit cut the chunk behind this tid. */
   readonly written: (rows: number, stoppedBehind: number | null) => void;
 }
+
+/** SQL that gives the keys which no row of the table has, given what is published of it. */
+export type AbsentQuery = (shape: TableShape, rowFilter: string | null) => string;
 
 /** Rows of a page that we assume where the table was never analysed. */
 const ROWS_PER_BLOCK = 60;
@@ -113,5 +117,31 @@ export function restartPlan(route: TableRoute, nowMs: number, exact = route.stat
     clearFirst: exact,
     rows: 0,
     startedAtMs: nowMs,
+  };
+}
+
+/** The rows that a condition selects, as one chunk. */
+export function fetchTask(
+  plan: TablePlan,
+  wanted: { readonly condition: string; readonly absent: AbsentQuery | null },
+  done: (rows: number) => void,
+): ChunkTask {
+  const { condition, absent } = wanted;
+  return {
+    shape: plan.shape,
+    relfilenode: 0,
+    isCurrent: () => true,
+    query: {
+      schema: plan.route.schema,
+      table: plan.route.table,
+      oid: plan.route.state.oid,
+      columns: plan.shape.shape.columns.map((column) => column.name),
+      conditions: [condition, ...(plan.rowFilter === null ? [] : [plan.rowFilter])],
+      rowsMax: Number.MAX_SAFE_INTEGER,
+      bytesMax: Number.MAX_SAFE_INTEGER,
+      only: false,
+      ...(absent === null ? {} : { absent: absent(plan.shape.shape, plan.rowFilter) }),
+    },
+    written: done,
   };
 }

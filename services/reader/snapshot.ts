@@ -12,16 +12,26 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { createEnvelopeEncoder, ShapeEncoder } from '../log/envelope-encode.ts';
-import type { TableShape } from '../log/event.ts';
 import type { Lsn } from '../log/position.ts';
+import { isBag } from './bag-rows.ts';
 import { createKeyRecorder } from './key-recorder.ts';
 import type { LogAppender } from './log-appender.ts';
 import { MESSAGE_PREFIX, type WatermarkWork } from './message-pump.ts';
 import type { ClaimStore } from './outgoing-batch.ts';
 import { ReaderError } from './reader-error.ts';
 import type { TidRange } from './reader-state.ts';
-import { emitChunk, emitClear } from './snapshot-emit.ts';
-import { nextChunk, chunkDone, restartPlan, type ChunkTask, type TablePlan } from './snapshot-plan.ts';
+import { loadWholeBag } from './snapshot-bag.ts';
+import { clearTable } from './snapshot-clear.ts';
+import { emitChunk } from './snapshot-emit.ts';
+import {
+  type AbsentQuery,
+  nextChunk,
+  chunkDone,
+  fetchTask,
+  restartPlan,
+  type ChunkTask,
+  type TablePlan,
+} from './snapshot-plan.ts';
 import { beginChunk, readChunk, type ChunkRows } from './snapshot-read.ts';
 import { rangeCondition } from './snapshot-ranges.ts';
 import type { PostgresSource, SourceSession } from './source.ts';
@@ -69,9 +79,6 @@ export interface SnapshotRunner {
   stop(): Promise<void>;
 }
 
-/** SQL that gives the keys which no row of the table has, given what is published of it. */
-export type AbsentQuery = (shape: TableShape, rowFilter: string | null) => string;
-
 interface Fetch {
   readonly route: TableRoute;
   readonly condition: string;
@@ -90,7 +97,8 @@ const RETRY_MS_MAX = 2_000;
 
 export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
   const plans = new Map<TableRoute, TablePlan>();
-  const planning = new Map<TableRoute, boolean>();
+  /** Tables to be planned; the object marks who does it now. */
+  const planning = new Map<TableRoute, object | null>();
   const fetches: Fetch[] = [];
   const arrivals = new Map<string, Arrival>();
   const running = new Set<RunningChunk>();
@@ -248,58 +256,35 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
     };
   };
 
-  const fetchTask = (plan: TablePlan, { condition, absent }: Fetch, done: (rows: number) => void): ChunkTask => ({
-    shape: plan.shape,
-    relfilenode: 0,
-    isCurrent: () => true,
-    query: {
-      schema: plan.route.schema,
-      table: plan.route.table,
-      oid: plan.route.state.oid,
-      columns: plan.shape.shape.columns.map((column) => column.name),
-      conditions: [condition, ...(plan.rowFilter === null ? [] : [plan.rowFilter])],
-      rowsMax: Number.MAX_SAFE_INTEGER,
-      bytesMax: Number.MAX_SAFE_INTEGER,
-      only: false,
-      ...(absent === null ? {} : { absent: absent(plan.shape.shape, plan.rowFilter) }),
-    },
-    written: done,
-  });
-
   const planTable = async (session: SourceSession, route: TableRoute, fresh: boolean): Promise<void> => {
     await waitForXid(session, route.state.waitForXid, () => stopped);
     openRecorder(route);
     const plan = await ports.plan(session, route, fresh);
     if (stopped || !planning.has(route)) return;
-    if (route.state.clearFirst === true && !(await clear(session, route, plan))) return;
+    if (isBag(plan.shape)) {
+      await loadWhole(session, plan);
+      return;
+    }
+    if (route.state.clearFirst === true) {
+      const ours = { ...ports, emit, waiting: unwritten, isCurrent: () => !stopped };
+      if ((await clearTable(ours, session, plan, { cleared: () => undefined }, true)) === null) return;
+    }
     planning.delete(route);
     plans.set(route, plan);
     ports.appender.noteTable(route.state);
   };
 
-  /** The rows of before go, at a place of their own in the order; every chunk comes behind it. */
-  const clear = async (session: SourceSession, route: TableRoute, plan: TablePlan): Promise<boolean> =>
-    emit<boolean>(session, 'clear', (at, settle) => {
-      if (stopped) {
-        settle(false);
-        return null;
-      }
-      const giveUp = (): void => settle(false);
-      unwritten.add(giveUp);
-      return {
-        rows: 0,
-        write() {
-          unwritten.delete(giveUp);
-          const { encoder, claims, epoch, appender } = ports;
-          const place = { encoder, claims, epoch, at, shape: plan.shape, topic: route.topic, batch: appender.batch };
-          emitClear({ ...place, atMs: ports.clock() }, route.partitions);
-          route.state = { ...route.state, clearFirst: false };
-          appender.noteTable(route.state);
-          settle(true);
-          return 0;
-        },
-      };
-    });
+  /** A table without key: all of it from one snapshot (snapshot-bag.ts). */
+  const loadWhole = async (session: SourceSession, first: TablePlan): Promise<void> => {
+    const { route } = first;
+    route.recorder = null;
+    const turn = planning.get(route);
+    const isCurrent = (): boolean => !stopped && turn !== undefined && planning.get(route) === turn;
+    const bag = { ...ports, emit, waiting: unwritten, isCurrent };
+    if (!(await loadWholeBag(bag, session, first, async () => ports.plan(session, route, true)))) return;
+    planning.delete(route);
+    ports.finished(route);
+  };
 
   /** One piece of work; false when there is none for now. */
   const step = async (session: SourceSession): Promise<boolean> => {
@@ -327,8 +312,8 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
       return true;
     }
     for (const [route, busy] of planning) {
-      if (busy) continue;
-      planning.set(route, true);
+      if (busy !== null) continue;
+      planning.set(route, {});
       await guarded(session, route, async () => planTable(session, route, route.state.heaps.length === 0));
       return true;
     }
@@ -340,7 +325,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
         if (result === 'restart' && plans.get(route) === plan) {
           plans.delete(route);
           restartPlan(route, ports.clock());
-          planning.set(route, false);
+          planning.set(route, null);
           ensureWorkers();
         }
       });
@@ -359,7 +344,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
       if (failure !== null && failure.retriable) {
         // Planned again from what is in the log.
         plans.delete(route);
-        planning.set(route, false);
+        planning.set(route, null);
         throw failure;
       }
       plans.delete(route);
@@ -406,7 +391,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
     broken,
     begin(route) {
       plans.delete(route);
-      planning.set(route, false);
+      planning.set(route, null);
       ensureWorkers();
     },
     cancel(route) {

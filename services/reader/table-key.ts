@@ -6,7 +6,7 @@ import { quoteTable } from './sql-text.ts';
 /**
  * The key in key order. Every update and delete must carry it, so it follows from the replica identity:
  * default → the primary key; index → that index (which must be the primary key, if there is one); full → the primary key or
- * else a unique index without NULLs.
+ * else a unique index without NULLs, or else nothing: equal rows are then a bag.
  * @throws ReaderError TABLE_NO_KEY, TABLE_KEY_MISMATCH
  */
 export function tableKey(table: SourceTable): readonly string[] {
@@ -26,14 +26,8 @@ export function tableKey(table: SourceTable): readonly string[] {
       );
     case 'f':
       if (table.primaryKey.length > 0) return table.primaryKey;
-      if (table.uniqueIndex.length > 0) return table.uniqueIndex;
-      throw new ReaderError(
-        'TABLE_NO_KEY',
-        `table ${name} has replica identity full but neither a primary key nor a unique index of NOT NULL columns: two equal rows could not be told apart`,
-        {
-          remedy: `ALTER TABLE ${name} ADD PRIMARY KEY (…); or leave it out: source.tables: ["!${table.schema}.${table.table}"]`,
-        },
-      );
+      // Empty: a bag, whose rows are known by all that they hold (bag-rows.ts).
+      return table.uniqueIndex;
     case 'n':
       break;
   }
@@ -46,7 +40,7 @@ export function tableKey(table: SourceTable): readonly string[] {
       remedy:
         table.primaryKey.length > 0
           ? `ALTER TABLE ${name} REPLICA IDENTITY DEFAULT;`
-          : `ALTER TABLE ${name} ADD PRIMARY KEY (…); or ALTER TABLE ${name} REPLICA IDENTITY USING INDEX <a unique index of NOT NULL columns>; or leave it out: source.tables: ["!${table.schema}.${table.table}"]`,
+          : `ALTER TABLE ${name} ADD PRIMARY KEY (…); or ALTER TABLE ${name} REPLICA IDENTITY USING INDEX <a unique index of NOT NULL columns>; or REPLICA IDENTITY FULL, which takes it as a bag of rows; or leave it out: source.tables: ["!${table.schema}.${table.table}"]`,
     },
   );
 }

@@ -67,6 +67,12 @@ export interface RegistryOptions {
 /** States that a corrected contract or a given key ends. */
 const PRIVACY_FAULTS: readonly string[] = ['CONTRACT_FAILED', 'PII_KEY_MISSING'];
 
+/** A table without key has lost or renamed a column. */
+function losesColumns(before: TableShape, now: TableShape): boolean {
+  if (keyOf(now).length > 0) return false;
+  return before.columns.some(({ name }) => !now.columns.some((column) => column.name === name));
+}
+
 const REPAIR = (route: TableRoute): string => `sluice repair ${route.schema}.${route.table}`;
 
 export function createTableRegistry(parts: RegistryOptions): TableRegistry {
@@ -238,6 +244,9 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     } else if (shape.version > before.version && keyOf(before).join('\0') !== keyOf(shape).join('\0')) {
       const detail = `the key of ${route.schema}.${route.table} was (${keyOf(before).join(', ')}) and is now (${keyOf(shape).join(', ')})`;
       stop(route, { state: 'KEY_CHANGED', detail, remedy: REPAIR(route) });
+    } else if (shape.version > before.version && losesColumns(before, shape)) {
+      // Rows without key are known by their columns: those that stand in the lake could not be found any more.
+      resnapshot(route, true);
     }
   };
   const resolveUnknown = async (relation: RelationMessage): Promise<TableRoute | null> => {

@@ -7,6 +7,7 @@ import {
 } from '../log/envelope-encode.ts';
 import type { TableShape } from '../log/event.ts';
 import { dataTopic } from '../log/topics.ts';
+import type { BagLoad } from './bag-load.ts';
 import type { KeyRecorder } from './key-recorder.ts';
 import type { TableState } from './reader-state.ts';
 
@@ -23,6 +24,8 @@ export interface TableRoute {
   state: TableState;
   /** Set while chunks of the table are being read. */
   recorder: KeyRecorder | null;
+  /** Set while a table without key is being loaded. */
+  bag: BagLoad | null;
   /** Events so far of the transaction in work, for Debezium's data_collection_order. */
   collectionOrder: number;
   collectionTransaction: number;
@@ -45,6 +48,7 @@ export function createTableRoute(pipeline: string, state: TableState, partitions
     shapeChanges: 0,
     state,
     recorder: null,
+    bag: null,
     collectionOrder: 0,
     collectionTransaction: 0,
     events: 0n,

@@ -24,6 +24,8 @@ export function planRepair(shape: TableShape, found: TableVerification, keysMax 
   if (found.lakeVersion < 0n) return { kind: 'table', reason: 'the lake has no such table', counts };
   if (found.differences.length === 0)
     return { kind: 'table', reason: `${found.unsettled} keys kept changing while they were compared`, counts };
+  if (shape.columns.every(({ keyPosition }) => keyPosition === 0))
+    return { kind: 'table', reason: 'it has no key, so its rows are read together', counts };
   const toRead = counts.differs + counts.missing;
   if (toRead > keysMax) return { kind: 'table', reason: `more than ${keysMax} rows are to be read`, counts };
   if (found.keyReplaced === true)

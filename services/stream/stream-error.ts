@@ -8,6 +8,8 @@ export type StreamErrorCode =
   | 'CONTRACT_FAILED'
   /** The source's shape does not go into the lake's table. */
   | 'SCHEMA_CONFLICT'
+  /** What needs a key was asked of a table that has none. */
+  | 'TABLE_NO_KEY'
   /** A batch id is taken although its offsets lie above the stored ones. */
   | 'BATCH_ID_TAKEN'
   /** The batch's counts do not add up: nothing of it was committed to the table. */

@@ -7,6 +7,8 @@ import type { Snapshot } from '../../../lakehouse/table/snapshot.ts';
 import type { ColumnShape, Replaced, TableShape } from '../../log/event.ts';
 import { bucketOf, rowHash, type BucketSums } from './buckets.ts';
 import { cellText, frame } from './canonical-lake.ts';
+import { ROW_HASH } from '../../log/bag-key.ts';
+import { addEqual } from './source-snapshot.ts';
 import type { Images, LakeSnapshot } from './verify.ts';
 
 export interface Comparable {
@@ -55,6 +57,8 @@ export function lakeSnapshot(snapshot: Snapshot, shape: TableShape): LakeSnapsho
     return names.get(folded) ?? folded;
   });
   const soft = names.get('_sluice_deleted');
+  /** A table without key: its rows are known by the hash of what they hold, and counted. */
+  const bag = shape.columns.every(({ keyPosition }) => keyPosition === 0);
   const keyIndexes = shape.columns
     .map((column, index) => ({ index, position: column.keyPosition }))
     .filter(({ position }) => position > 0)
@@ -63,13 +67,15 @@ export function lakeSnapshot(snapshot: Snapshot, shape: TableShape): LakeSnapsho
 
   /** Calls `visit` with the canonical key and a function that makes the row's text. */
   async function eachRow(visit: (key: string, text: () => string) => void): Promise<void> {
-    const columns = soft === undefined ? lakeNames : [...lakeNames, soft];
+    const further = [...(soft === undefined ? [] : [soft]), ...(bag ? [ROW_HASH] : [])];
+    const columns = [...lakeNames, ...further];
     for await (const batch of scan(snapshot, { columns })) {
       const read = cellReaders(batch, types);
       const deleted = soft === undefined ? null : (read[lakeNames.length] ?? null);
+      const hash = bag ? (read[columns.length - 1] ?? null) : null;
       for (let row = 0; row < batch.rowCount; row += 1) {
         if (deleted?.(row) === 't') continue;
-        let key = '';
+        let key = hash === null ? '' : frame(hash(row));
         for (const index of keyIndexes) key += frame(read[index]?.(row) ?? null);
         visit(key, () => {
           let text = '';
@@ -84,6 +90,10 @@ export function lakeSnapshot(snapshot: Snapshot, shape: TableShape): LakeSnapsho
     const images: Images = new Map();
     await eachRow((key, text) => {
       if (!wanted(key)) return;
+      if (bag) {
+        addEqual(images, key, text);
+        return;
+      }
       // Two rows of one key would hide behind each other in a map.
       const other = images.get(key);
       images.set(key, { text: other === undefined ? text() : `${other.text} and again ${text()}` });

@@ -25,6 +25,8 @@ export async function parkedKeyTexts(
 export type KeyHash = (column: ColumnShape, cell: string) => string;
 
 function keyText(key: KeyCell, columns: readonly ColumnShape[], hash: KeyHash): string {
+  // A table without key: the hash of the row.
+  if (columns.length === 0) return frame(String(key));
   const only = columns[0];
   if (columns.length === 1 && only !== undefined) return frame(sourceText(String(key), only, hash));
   let text = '';

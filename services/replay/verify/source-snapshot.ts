@@ -12,6 +12,8 @@ export interface SourceSnapshotOptions {
   readonly shape: TableShape;
   /** Columns that the lake holds as PostgreSQL's text. */
   readonly asText: ReadonlySet<string>;
+  /** All columns of a table without key, whose rows are known by the hash of what they hold; null where there is a key. */
+  readonly hashed?: readonly string[] | null;
   /** SQL predicate of the user, or null. */
   readonly where: string | null;
   /** Bytes of the table read a second, or null. */
@@ -43,8 +45,14 @@ export async function openSourceSnapshot(
   const keys = shape.columns
     .filter((column) => column.keyPosition > 0)
     .toSorted((a, b) => a.keyPosition - b.keyPosition);
-  if (keys.length === 0) throw new TypeError(`${shape.schema}.${shape.table} has no key to compare by`);
-  const keyText = keys.map((column) => canonicalCell(column, options.asText.has(column.name))).join(' || ');
+  const hashed = options.hashed ?? null;
+  if (keys.length === 0 && hashed === null)
+    throw new TypeError(`${shape.schema}.${shape.table} has no key to compare by`);
+  const keyText =
+    hashed === null
+      ? keys.map((column) => canonicalCell(column, options.asText.has(column.name))).join(' || ')
+      : rowHashKey(hashed);
+  const counted = hashed !== null;
   const rowText = canonicalRow(shape.columns, options.asText);
   const relation = quoteTable(shape.schema, shape.table);
   const filter = options.where === null ? 'true' : `(${options.where})`;
@@ -108,7 +116,7 @@ export async function openSourceSnapshot(
           `select ${keyText} as k, ${rowText} as t from ${relation}
            where ${filter} and ${chunk} and ${bucketExpression(keyText, buckets)} in (${quoteList([...wanted])})`,
         );
-        addImages(images, found);
+        addImages(images, found, counted);
       }
       return images;
     },
@@ -116,6 +124,16 @@ export async function openSourceSnapshot(
       const images: Images = new Map();
       for (let i = 0; i < wantedKeys.length; i += KEYS_PER_QUERY) {
         const part = wantedKeys.slice(i, i + KEYS_PER_QUERY);
+        if (counted) {
+          addImages(
+            images,
+            await session.query(
+              `select ${keyText} as k, ${rowText} as t from ${relation} where ${filter} and ${keyText} in (${quoteList(part)})`,
+            ),
+            counted,
+          );
+          continue;
+        }
         const values = part.map((key) => `(${quoteList(splitKey(key))})`).join(', ');
         const match = keys.map((column, index) => keyMatch(column, `k.c${index}`, options.asText)).join(' and ');
         const names = keys.map((_, index) => `c${index}`).join(', ');
@@ -123,7 +141,7 @@ export async function openSourceSnapshot(
           `select ${keyText} as k, ${rowText} as t from ${relation} t
            where ${filter} and exists (select 1 from (values ${values}) as k(${names}) where ${match})`,
         );
-        addImages(images, found);
+        addImages(images, found, counted);
       }
       return images;
     },
@@ -174,8 +192,35 @@ function keyMatch(column: ColumnShape, cell: string, asText: ReadonlySet<string>
   return `t.${quoteIdent(column.name)} = ${cell}::${type}`;
 }
 
-function addImages(images: Images, rows: readonly TextRow[]): void {
-  for (const { k, t } of rows) images.set(k ?? '', { text: t ?? '' });
+function addImages(images: Images, rows: readonly TextRow[], counted: boolean): void {
+  for (const { k, t } of rows) {
+    if (counted) addEqual(images, k ?? '', () => t ?? '');
+    else images.set(k ?? '', { text: t ?? '' });
+  }
+}
+
+const TIMES = ' × ';
+
+/** One more row of a table without key: its image says how many equal ones there are. */
+export function addEqual(images: Images, key: string, text: () => string): void {
+  const known = images.get(key);
+  if (known === undefined) {
+    images.set(key, { text: `1${TIMES}${text()}` });
+    return;
+  }
+  const at = known.text.indexOf(TIMES);
+  images.set(key, { text: `${Number(known.text.slice(0, at)) + 1}${known.text.slice(at)}` });
+}
+
+/** The row's hash as the reader makes it (bag-rows.ts), in the form of a canonical key. */
+function rowHashKey(columns: readonly string[]): string {
+  const bytes = (text: string): string => `int4send(octet_length(${text})) || ${text}`;
+  const cells = columns.map((column) => {
+    const name = quoteIdent(column);
+    const value = `convert_to(case when ${name} is distinct from null then concat(${name}) end, 'UTF8')`;
+    return `coalesce(${bytes(`convert_to(${quoteLiteral(column)}, 'UTF8')`)} || ${bytes(value)}, ''::bytea)`;
+  });
+  return `'32:' || left(encode(sha256(${cells.join(' || ')}), 'hex'), 32)`;
 }
 
 /** Cell texts of a canonical key (`3:abc1:7` → ['abc', '7']). */

@@ -120,7 +120,7 @@ export const SOURCE_CODES = {
     title: 'a table has no key',
     exit: ExitCode.namedState,
     retry: false,
-    remedy: 'add a primary key, set REPLICA IDENTITY USING INDEX, or leave the table out by source.tables',
+    remedy: 'add a primary key, set REPLICA IDENTITY USING INDEX or FULL, or leave the table out by source.tables',
   },
   TABLE_KEY_MISMATCH: {
     code: 'SLU-2018',

@@ -1,0 +1,298 @@
+/**
+ * Loads a bag (bag-rows.ts). Its rows have no key by which a chunk could leave out what the stream brought meanwhile, so all of
+ * them come from one snapshot:
+ *   1. `clear` mark: what the lake has of the table goes. The stream stands still at the mark while the snapshot is taken, a few
+ *      milliseconds: it must see every transaction that the log has; whatever commits later comes behind the mark.
+ *   2. the rows, by one cursor, each portion written when the stream reaches a mark of its own.
+ *   3. the deletes that waited (bag-load.ts), and the table streams.
+ * The snapshot ends with its session: after a kill the load begins anew, with the clear mark.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { RowEvent } from '../log/envelope-encode.ts';
+import { CellKind } from '../log/tuple.ts';
+import { bagKey } from './bag-rows.ts';
+import { createBagLoad, type BagLoad } from './bag-load.ts';
+import { addRecord } from './outgoing-batch.ts';
+import { ReaderError } from './reader-error.ts';
+import { clearTable, type ClearPorts, type MarkPlace } from './snapshot-clear.ts';
+import type { TablePlan } from './snapshot-plan.ts';
+import { beginChunk, createChunkTuple, fillTuple, relfilenodeOf } from './snapshot-read.ts';
+import type { PostgresSource, SourceSession } from './source.ts';
+import { quoteIdent, quoteTable } from './sql-text.ts';
+import { takesEvents } from './table-route.ts';
+import type { UnseenTransactions, VisibleSet } from './visibility.ts';
+
+export interface BagPorts extends ClearPorts {
+  readonly source: PostgresSource;
+  readonly unseen: UnseenTransactions;
+  readonly chunkRows: number;
+  readonly chunkBytesMax: number;
+  /** Rows whose deletes may wait for the end of the load. */
+  readonly recordedEventsMax: number;
+  readonly failpoint: (name: string) => Promise<void> | void;
+}
+
+type Outcome = 'ok' | 'again';
+
+const FETCH_ROWS = 4_000;
+/** Deletes of one mark. */
+const DELETES_PER_MARK = 20_000;
+const SNAPSHOT_TRIES = 20;
+const SNAPSHOT_WAIT_MS = 20;
+const AGAIN_MS = 200;
+
+/** Loads until it is done; false when the reader stopped, or the table was planned anew, in between. */
+export async function loadWholeBag(
+  ports: BagPorts,
+  session: SourceSession,
+  first: TablePlan,
+  planAgain: () => Promise<TablePlan>,
+): Promise<boolean> {
+  for (let plan = first; ports.isCurrent(); plan = await planAgain()) {
+    refuseHidden(plan);
+    if ((await loadBag(ports, session, plan)) === 'done') return true;
+  }
+  return false;
+}
+
+/** `again`: it has to be planned and loaded anew. @throws ReaderError TABLE_NO_KEY when too many deletes came meanwhile */
+async function loadBag(ports: BagPorts, session: SourceSession, plan: TablePlan): Promise<'done' | 'again'> {
+  const { route } = plan;
+  const marks = await ports.source.session('snapshot marks');
+  let load: BagLoad | null = null;
+  try {
+    await marks.query('SET synchronous_commit = local');
+    load = await begin(ports, session, marks, plan);
+    if (load === null) return await later(ports);
+    await session.query(`DECLARE bag NO SCROLL CURSOR FOR ${rowsSql(plan)}`);
+    // Behind the DECLARE, which holds a lock: a heap that was rewritten since would show other rows than the snapshot's.
+    for (const heap of plan.heaps)
+      if ((await relfilenodeOf(session, heap.oid)) !== heap.relfilenode) return await later(ports);
+    for (let more = true; more;) {
+      const rows = await fetchRows(ports, session);
+      more = rows.more;
+      await ports.failpoint('during-snapshot-chunk');
+      if ((await writeRows(ports, marks, plan, load, rows)) === 'again') return await later(ports);
+    }
+    for (let rest = true; rest;) {
+      const written = await writeDeletes(ports, marks, plan, load);
+      if (written === 'again') return await later(ports);
+      rest = written === 'more';
+    }
+    return 'done';
+  } finally {
+    if (route.bag === load) route.bag = null;
+    await session.query('ROLLBACK').catch(() => undefined);
+    await marks.close();
+  }
+}
+
+async function later(ports: BagPorts): Promise<'again'> {
+  if (ports.isCurrent()) await sleep(AGAIN_MS);
+  return 'again';
+}
+
+/** The snapshot, taken while the stream stands at the clear mark. Null when it does not see all that the log has. */
+async function begin(
+  ports: BagPorts,
+  session: SourceSession,
+  marks: SourceSession,
+  plan: TablePlan,
+): Promise<BagLoad | null> {
+  const { route } = plan;
+  const none: BagLoad | null = null;
+  return clearTable<BagLoad | null>(
+    ports,
+    marks,
+    plan,
+    {
+      async ready() {
+        const taken = await snapshotOfAll(ports, session).catch(() => null);
+        return taken === null || !takesEvents(route.state) ? null : createBagLoad(taken, ports.recordedEventsMax);
+      },
+      cleared(load) {
+        route.bag = load;
+        route.state = { ...route.state, rows: 0 };
+      },
+    },
+    none,
+  );
+}
+
+/** A commit is in the WAL before others see it: for a moment, or until a synchronous standby has answered (case 48). */
+async function snapshotOfAll(ports: BagPorts, session: SourceSession): Promise<VisibleSet | null> {
+  for (let tries = 0; tries < SNAPSHOT_TRIES && ports.isCurrent(); tries++) {
+    const snapshot = await beginChunk(session);
+    if (ports.unseen.invisibleIn(snapshot).length === 0) return snapshot;
+    await session.query('ROLLBACK');
+    await sleep(SNAPSHOT_WAIT_MS);
+  }
+  return null;
+}
+
+function rowsSql({ route, heaps, shape, rowFilter }: TablePlan): string {
+  const columns = shape.shape.columns.map(({ name }) => quoteIdent(name)).join(', ');
+  const [heap] = heaps;
+  // A plain table without those that inherit from it; a partitioned one by its root.
+  const own = heaps.length === 1 && heap?.schema === route.schema && heap.table === route.table;
+  const where = rowFilter === null ? '' : ` WHERE (${rowFilter})`;
+  return `SELECT '(0,0)'${columns === '' ? '' : `, ${columns}`} FROM ${own ? 'ONLY ' : ''}${quoteTable(route.schema, route.table)}${where}`;
+}
+
+interface BagRows {
+  readonly buffers: readonly Buffer[];
+  readonly starts: readonly number[];
+  readonly more: boolean;
+}
+
+async function fetchRows(ports: BagPorts, session: SourceSession): Promise<BagRows> {
+  const buffers: Buffer[] = [];
+  const starts: number[] = [];
+  let bytes = 0;
+  for (;;) {
+    const fetched = await session.rows(`FETCH ${FETCH_ROWS} FROM bag`, (buffer, start, end) => {
+      buffers.push(buffer);
+      starts.push(start);
+      bytes += end - start;
+    });
+    if (fetched < FETCH_ROWS) return { buffers, starts, more: false };
+    if (buffers.length >= ports.chunkRows || bytes >= ports.chunkBytesMax) return { buffers, starts, more: true };
+  }
+}
+
+/** Writes at a mark's place, unless the load has become void by then. */
+async function atMark<T extends string>(
+  ports: BagPorts,
+  marks: SourceSession,
+  plan: TablePlan,
+  load: BagLoad,
+  write: (at: MarkPlace) => { readonly outcome: T; readonly lastOrd: number },
+): Promise<T | 'again'> {
+  const { route } = plan;
+  return ports.emit<T | 'again'>(marks, 'high', (at, settle) => {
+    if (!ports.isCurrent() || route.bag !== load || load.broken !== null || !takesEvents(route.state)) {
+      settle('again');
+      return null;
+    }
+    const giveUp = (): void => settle('again');
+    ports.waiting.add(giveUp);
+    return {
+      rows: 0,
+      write() {
+        ports.waiting.delete(giveUp);
+        const { outcome, lastOrd } = write(at);
+        settle(outcome);
+        return lastOrd;
+      },
+    };
+  });
+}
+
+type MutableEvent = { -readonly [K in keyof RowEvent]: RowEvent[K] };
+
+function eventAt(ports: BagPorts, op: 'r' | 'd', at: MarkPlace): MutableEvent {
+  return {
+    op,
+    flags: 0,
+    epoch: ports.epoch,
+    lsn: at.lsn,
+    ord: 0,
+    committedAtMicros: at.committedAtMicros,
+    xid: 0,
+    atMs: ports.clock(),
+    after: null,
+    before: null,
+    beforeIs: 'row',
+    otherKey: null,
+    totalOrder: 0,
+    collectionOrder: 0,
+  };
+}
+
+async function writeRows(
+  ports: BagPorts,
+  marks: SourceSession,
+  plan: TablePlan,
+  load: BagLoad,
+  rows: BagRows,
+): Promise<Outcome> {
+  const { route, shape } = plan;
+  const columns = shape.columns.length;
+  const done = await atMark<'ok'>(ports, marks, plan, load, (at) => {
+    const tuple = createChunkTuple(columns);
+    const event = eventAt(ports, 'r', at);
+    let ord = 0;
+    for (let i = 0; i < rows.buffers.length; i++) {
+      fillTuple(tuple, rows.buffers[i] as Buffer, rows.starts[i] as number, columns);
+      const key = bagKey(shape, tuple);
+      if (load.absorb(key)) continue;
+      event.after = tuple;
+      event.ord = ord;
+      addBagRecord(ports, plan, event, key);
+      ord += 2;
+    }
+    const written = ord / 2;
+    route.snapshotRows += BigInt(written);
+    route.state = { ...route.state, rows: route.state.rows + written };
+    return { outcome: 'ok', lastOrd: Math.max(0, ord - 2) };
+  });
+  refuseOverflow(plan, load);
+  return done;
+}
+
+function addBagRecord(ports: BagPorts, { route, shape }: TablePlan, event: RowEvent, key: Buffer): void {
+  const { epoch, lsn, ord } = event;
+  const encoded = { ...ports.encoder.encode(shape, event), key };
+  addRecord(ports.appender.batch, encoded, { topic: route.topic, partition: null, epoch, lsn, ord }, ports.claims);
+}
+
+/** Some of the deletes that waited; with the last of them the table streams, in the same log transaction. */
+async function writeDeletes(
+  ports: BagPorts,
+  marks: SourceSession,
+  plan: TablePlan,
+  load: BagLoad,
+): Promise<'last' | 'more' | 'again'> {
+  const { route, shape } = plan;
+  const done = await atMark<'last' | 'more'>(ports, marks, plan, load, (at) => {
+    const event = eventAt(ports, 'd', at);
+    // The row is in the record's key; of its columns nothing was kept.
+    const nothing = createChunkTuple(shape.columns.length);
+    nothing.kinds.fill(CellKind.unchanged);
+    event.before = nothing;
+    let ord = 0;
+    for (const key of load.take(DELETES_PER_MARK)) {
+      event.ord = ord;
+      addBagRecord(ports, plan, event, key);
+      ord += 2;
+    }
+    const lastOrd = Math.max(0, ord - 2);
+    if (load.waiting > 0) return { outcome: 'more', lastOrd };
+    route.bag = null;
+    route.state = { ...route.state, phase: 'streaming', heaps: [], waitForXid: null };
+    ports.appender.noteTable(route.state);
+    return { outcome: 'last', lastOrd };
+  });
+  refuseOverflow(plan, load);
+  return done;
+}
+
+function refuseOverflow({ route }: TablePlan, load: BagLoad): void {
+  if (load.broken !== 'too-many-deletes') return;
+  throw new ReaderError(
+    'TABLE_NO_KEY',
+    `more rows of ${route.schema}.${route.table} were deleted while it was read than can be remembered, and it has no key to read it by parts`,
+    { remedy: `sluice repair ${route.schema}.${route.table} at a quieter time, or add a primary key` },
+  );
+}
+
+/** The hash of a row gives away what it was made of to whoever tries values. */
+function refuseHidden({ route, shape }: TablePlan): void {
+  const hidden = shape.shape.columns.filter(({ replaced }) => replaced !== undefined).map(({ name }) => name);
+  if (hidden.length === 0) return;
+  throw new ReaderError(
+    'TABLE_NO_KEY',
+    `${route.schema}.${route.table} has no key, so the log would hold hashes of its rows, and ${hidden.join(', ')} is kept out of the log`,
+    { remedy: 'add a primary key, or set piiStage: before-lake' },
+  );
+}
