@@ -2,7 +2,7 @@
  * An ObjectStore that fails as real ones do, by a seed: lost answers, refusals, slow-downs, cut bodies, listings that break
  * off, a full disk, puts that land late, and the death of the process. What it wraps stays correct: only the answers lie.
  *
- * For tests and drills; `sluice` never builds one by itself.
+ * For tests and drills (`sluice faults`): nothing else builds one.
  */
 import { StoreError } from '../../lakehouse/store/store.ts';
 import type { ObjectMeta, ObjectStore } from '../../lakehouse/store/store.ts';
@@ -48,6 +48,9 @@ export const EVERY_FAULT: FaultRates = {
   'crash-before': 0.01,
   'crash-after': 0.02,
 };
+
+/** What a store alone does wrong: the process lives on. */
+export const STORE_FAULTS: FaultRates = { ...EVERY_FAULT, 'crash-before': 0, 'crash-after': 0 };
 
 /** The process is gone: everything in memory is lost, nothing after this call happens. */
 export class ProcessDied extends Error {

@@ -5,6 +5,7 @@ import { benchCommand } from './commands/bench.ts';
 import { demoCommand } from './commands/demo.ts';
 import { backfillCommand } from './commands/backfill.ts';
 import { doctorCommand } from './commands/doctor.ts';
+import { faultsCommand } from './commands/faults.ts';
 import { explainCommand } from './commands/explain.ts';
 import { initCommand } from './commands/init.ts';
 import { pauseCommand, resumeCommand } from './commands/pause.ts';
@@ -37,4 +38,5 @@ export const COMMANDS: readonly CommandModule[] = [
   tableCommands,
   sqlCommand,
   benchCommand,
+  faultsCommand,
 ];

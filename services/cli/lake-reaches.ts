@@ -53,6 +53,8 @@ async function byService(config: Config, only: string | null): Promise<bigint | 
   const asked = report.tables.filter(({ table }) => only === null || table === only);
   const still = asked.find(({ why, state }) => why !== null || state === 'PAUSED');
   if (only !== null && still !== undefined) throw standsStill(only, still.state, still.why, still.remedy);
+  // Its rows are still coming: what is not there yet is no difference.
+  if (asked.some(({ why, state }) => why === null && state === 'SNAPSHOTTING')) return null;
   const positions = asked
     .filter(({ why, committedLsn }) => why === null && committedLsn !== null)
     .map(({ committedLsn }) => parseLsn(committedLsn ?? '0/0'));

@@ -40,6 +40,8 @@ export interface PipelineOptions {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly failpoint: FailpointHook;
+  /** For drills: a store that lies about what it did. */
+  readonly wrapLake?: (lake: ObjectStore) => ObjectStore;
   /** Ends when everything that stands in the log (or at the source) at the start is committed. */
   readonly availableNow: boolean;
   /** Answer to a broken source (slot lost or moved, another system): default stop by name. */
@@ -64,7 +66,8 @@ export async function startPipeline(options: PipelineOptions): Promise<Pipeline>
   const counts: StoreCounts = { requests: 0, sentBytes: 0, receivedBytes: 0 };
   const undo: (() => Promise<unknown>)[] = [];
   try {
-    const lake = openLake(config, metrics, counts);
+    const opened = openLake(config, metrics, counts);
+    const lake = options.wrapLake?.(opened) ?? opened;
     undo.push(() => lake.close());
     await probeConditionalPut(lake);
     const source = parts.reader ? await openSource(config, options.reload) : null;

@@ -3,6 +3,8 @@
  * different parts. A named state stops its table and the process stays up, so that no supervisor loops over it.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createFaultStore, STORE_FAULTS } from '../../ops/faults/fault-store.ts';
+import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import { parseLsn } from '../log/position.ts';
 import type { ReaderStatus } from '../reader/reader-options.ts';
 import { failpointFromEnvironment } from '../runtime/failpoints.ts';
@@ -42,7 +44,8 @@ export async function runService(options: ServiceOptions, context: CliContext): 
   const failpoint = failpointFromEnvironment(context.env['SLUICE_FAILPOINT'], () =>
     process.kill(process.pid, 'SIGKILL'),
   );
-  const pipeline = await startPipeline({ ...options, logger, metrics, failpoint });
+  const wrapLake = lyingStore(context.env['SLUICE_FAULT_STORE']);
+  const pipeline = await startPipeline({ ...options, logger, metrics, failpoint, wrapLake });
   const watch = createWatch(pipeline, config, metrics, createWalBudget(pipeline, config, logger, Date.now));
   let http: HttpServer | null = null;
   const ended = new AbortController();
@@ -64,6 +67,12 @@ export async function runService(options: ServiceOptions, context: CliContext): 
     await http?.close();
     logger.info('stopped');
   }
+}
+
+/** For drills (`sluice faults`): SLUICE_FAULT_STORE=SEED puts a store between us and the lake whose answers get lost. */
+function lyingStore(seed: string | undefined): (lake: ObjectStore) => ObjectStore {
+  if (seed === undefined || seed === '') return (lake) => lake;
+  return (lake) => createFaultStore(lake, Number(seed), STORE_FAULTS).store;
 }
 
 /** Until a signal; a part that cannot go on by a named state leaves the process up for whoever looks. */

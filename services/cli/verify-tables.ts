@@ -50,9 +50,12 @@ export async function verifyTables(shapes: readonly TableShape[], run: VerifyRun
 
 export async function verifyOne(shape: TableShape, run: VerifyRun): Promise<TableReport> {
   const folder = tableFolder(shape.schema, shape.table);
-  const first = await openTable(run.lake, folder);
   const options = { ...VERIFY_DEFAULTS, ...run.options };
-  if (first === null) return absentTable(shape, run);
+  const absent = (await openTable(run.lake, folder)) === null ? await absentTable(shape, folder, run) : null;
+  if (absent !== null) return absent;
+  const first = await openTable(run.lake, folder);
+  if (first === null)
+    throw new TypeError(`the lake's table ${shape.schema}.${shape.table} vanished while it was compared`);
   const altered = await alteredColumns(shape, run);
   const comparable = comparableColumns(shape, first, altered);
   refuseLostKey(shape, comparable.left);
@@ -91,8 +94,11 @@ function hashedColumns({ columns }: TableShape): readonly string[] | null {
   return columns.some(({ keyPosition }) => keyPosition > 0) ? null : columns.map(({ name }) => name);
 }
 
-/** A table that has no lake table yet equals the source only if that is empty. */
-async function absentTable(shape: TableShape, run: VerifyRun): Promise<TableReport> {
+/**
+ * A table that has no lake table yet equals the source only if nothing of it is to be there. Null = it came while we waited
+ * for the lake: it is compared as any other then.
+ */
+async function absentTable(shape: TableShape, folder: string, run: VerifyRun): Promise<TableReport | null> {
   const session = await (run.readFrom ?? run.source).session('verify');
   const source = await openSourceSnapshot(session, {
     // Rows are counted; nothing of them is compared.
@@ -100,17 +106,15 @@ async function absentTable(shape: TableShape, run: VerifyRun): Promise<TableRepo
     asText: new Set(),
     hashed: hashedColumns(shape),
     where: run.where ?? null,
-    bytesPerSecond: null,
+    bytesPerSecond: run.bytesPerSecond ?? null,
     sleep: (ms) => sleep(ms),
     markBehind: () => markBehind(run.source),
   });
   try {
     const { rows } = await source.sums(1);
     await run.reached(source.lsn);
-    const parked = await parkedKeyTexts(
-      await openTable(run.lake, `${tableFolder(shape.schema, shape.table)}__quarantine`),
-      shape,
-    );
+    if ((await openTable(run.lake, folder)) !== null) return null;
+    const parked = await parkedKeyTexts(await openTable(run.lake, `${folder}__quarantine`), shape);
     return {
       table: `${shape.schema}.${shape.table}`,
       equal: rows <= parked.size,

@@ -1,4 +1,5 @@
 /** A table's snapshot: which ranges of which heaps are to be read, and what becomes of its state when one is done. */
+import { ReaderError } from './reader-error.ts';
 import type { ShapeEncoder } from '../log/envelope-encode.ts';
 import type { TableShape } from '../log/event.ts';
 import type { HeapProgress, TableState, TidRange } from './reader-state.ts';
@@ -144,4 +145,9 @@ export function fetchTask(
     },
     written: done,
   };
+}
+
+/** What waits for a watermark when the snapshot ends. */
+export function stoppedBefore(): ReaderError {
+  return new ReaderError('SOURCE_LOST', 'the snapshot was stopped');
 }

@@ -18,6 +18,7 @@ import { createKeyRecorder } from './key-recorder.ts';
 import type { LogAppender } from './log-appender.ts';
 import { MESSAGE_PREFIX, type WatermarkWork } from './message-pump.ts';
 import type { ClaimStore } from './outgoing-batch.ts';
+import { createShapeRetries } from './shape-retries.ts';
 import { ReaderError } from './reader-error.ts';
 import type { TidRange } from './reader-state.ts';
 import { loadWholeBag } from './snapshot-bag.ts';
@@ -29,6 +30,7 @@ import {
   chunkDone,
   fetchTask,
   restartPlan,
+  stoppedBefore,
   type ChunkTask,
   type TablePlan,
 } from './snapshot-plan.ts';
@@ -100,6 +102,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
   /** Tables to be planned; the object marks who does it now. */
   const planning = new Map<TableRoute, object | null>();
   const fetches: Fetch[] = [];
+  const shapeRetries = createShapeRetries();
   const arrivals = new Map<string, Arrival>();
   const running = new Set<RunningChunk>();
   /** Chunks whose high mark has come and whose rows are not written yet: the append before them may fail. */
@@ -108,9 +111,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
   let stopped = false;
   let token = 0;
   let fail: (error: unknown) => void = () => undefined;
-  const broken = new Promise<never>((_resolve, reject) => {
-    fail = reject;
-  });
+  const broken = new Promise<never>((_resolve, reject) => void (fail = reject));
   broken.catch(() => undefined);
 
   const openRecorder = (route: TableRoute): void => {
@@ -321,17 +322,20 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
       const chunk = nextChunk(plan);
       if (chunk === null) continue;
       await guarded(session, route, async () => {
-        const result = await runTask(session, route, chunkTask(plan, chunk.heap, chunk.range));
-        if (result === 'restart' && plans.get(route) === plan) {
-          plans.delete(route);
-          restartPlan(route, ports.clock());
-          planning.set(route, null);
-          ensureWorkers();
-        }
+        const done = await runTask(session, route, chunkTask(plan, chunk.heap, chunk.range));
+        if (done === 'restart' && plans.get(route) === plan) restart(route);
       });
       return true;
     }
     return false;
+  };
+
+  /** Reads the table again whole, in the shape that it has now. */
+  const restart = (route: TableRoute): void => {
+    plans.delete(route);
+    restartPlan(route, ports.clock());
+    planning.set(route, null);
+    ensureWorkers();
   };
 
   const guarded = async (session: SourceSession, route: TableRoute, work: () => Promise<void>): Promise<void> => {
@@ -341,12 +345,15 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
       await session.query('ROLLBACK').catch(() => undefined);
       if (stopped) return;
       const failure = error instanceof ReaderError ? error : null;
-      if (failure !== null && failure.retriable) {
+      if (failure?.retriable === true) {
         // Planned again from what is in the log.
         plans.delete(route);
         planning.set(route, null);
         throw failure;
       }
+      // Altered between planning and reading; another worker that met the same may have been faster.
+      if (failure !== null && shapeRetries.again(route, failure))
+        return plans.has(route) ? restart(route) : void planning.set(route, null);
       plans.delete(route);
       planning.delete(route);
       closeRecorder(route);
@@ -432,8 +439,4 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
       await Promise.allSettled(workers);
     },
   };
-}
-
-function stoppedBefore(): ReaderError {
-  return new ReaderError('SOURCE_LOST', 'the snapshot was stopped');
 }
