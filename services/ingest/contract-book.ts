@@ -7,7 +7,9 @@ import { createHash } from 'node:crypto';
 import type { CatalogTable } from '../../contracts/engine/catalog.ts';
 import type { Gate } from '../../contracts/engine/gate.ts';
 import type { Hasher } from '../../contracts/engine/privacy.ts';
+import type { SourceConflict } from '../../contracts/engine/source-conflict.ts';
 import type { Contract, TableContract } from '../../contracts/engine/model.ts';
+import { contractFileName } from '../../contracts/engine/infer.ts';
 import { StoreError } from '../../lakehouse/store/store.ts';
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import type { StructType } from '../../lakehouse/table/schema.ts';
@@ -24,6 +26,8 @@ export interface ContractTools {
   parse(text: string, file: string): Contract;
   select(contract: Contract, live: CatalogTable): TableContract;
   compile(contract: Contract, live: CatalogTable): Gate;
+  /** Where every row of the live table would break the contract. */
+  conflicts(contract: Contract, table: TableContract, live: CatalogTable): readonly SourceConflict[];
   /** The text with the columns of `table` added that it lacks; everything a person wrote stays. */
   addColumns(text: string, file: string, table: CatalogTable): string;
 }
@@ -45,8 +49,13 @@ export interface ContractBook {
   current(shape: TableShape, lake: StructType | null, known: TablePlan | null): Promise<TablePlan>;
   /** The plan that an earlier run used; null when its text is lost. */
   byHash(hash: string, shape: TableShape, lake: StructType | null): Promise<TablePlan | null>;
-  /** The plan with a newer shape's columns, by the contract's `unknownColumns`. Pure: `keep` writes it down. */
-  evolve(plan: TablePlan, shape: TableShape, lake: StructType | null): TablePlan;
+  /**
+   * The plan with a newer shape's columns, by the contract's `unknownColumns`. Pure: `keep` writes it down. `passing`: the
+   * source has another shape by now, so that what conflicts with this one is judged row by row.
+   */
+  evolve(plan: TablePlan, shape: TableShape, lake: StructType | null, passing?: boolean): TablePlan;
+  /** The table's contract is another one than its last plan was made of: a table that it stopped may go on. */
+  changed(schema: string, table: string): Promise<boolean>;
   /** Makes the plan's text durable: in the lake by hash, and in the contracts folder where it grew by `evolve`. */
   keep(plan: TablePlan, shape: TableShape): Promise<void>;
 }
@@ -56,6 +65,8 @@ const KEPT_FOLDER = '_sluice/contracts';
 export function createContractBook(options: ContractBookOptions): ContractBook {
   const { files, tools, store, pipeline, hasher } = options;
   const kept = new Set<string>();
+  /** Hash of the text that each table's last plan was made of. */
+  const seen = new Map<string, string | null>();
 
   function planOf(text: string, file: string, shape: TableShape, lake: StructType | null): TablePlan {
     try {
@@ -76,6 +87,20 @@ export function createContractBook(options: ContractBookOptions): ContractBook {
     }
   }
 
+  /** A table whose every row would break the contract stands still, by name and with the edit; nothing of it is parked. */
+  function refuseConflicts(text: string, file: string, shape: TableShape): void {
+    const contract = tools.parse(text, file);
+    const live = catalogOf(shape);
+    const [first, ...more] = tools.conflicts(contract, tools.select(contract, live), live);
+    if (first === undefined) return;
+    const others = more.length === 0 ? '' : ` (also: ${more.map(({ column }) => column).join(', ')})`;
+    throw new StreamError(
+      'SCHEMA_CONFLICT',
+      `table ${shape.schema}.${shape.table}: ${first.message}${others}`,
+      `edit ${file}:${first.line}: ${first.edit}; the table then goes on by itself`,
+    );
+  }
+
   async function keepByHash(hash: string, text: string): Promise<void> {
     if (kept.has(hash)) return;
     try {
@@ -88,10 +113,11 @@ export function createContractBook(options: ContractBookOptions): ContractBook {
     kept.add(hash);
   }
 
-  function evolve(plan: TablePlan, shape: TableShape, lake: StructType | null): TablePlan {
+  function evolve(plan: TablePlan, shape: TableShape, lake: StructType | null, passing = false): TablePlan {
     const file = `${shape.schema}.${shape.table}`;
     const known = new Set(plan.contractColumns);
     const added = shape.columns.filter(({ name }) => !known.has(name));
+    if (!passing) refuseConflicts(plan.contract.text, contractFileName(shape), shape);
     if (added.length === 0) return { ...plan, shapeVersion: shape.version };
     switch (plan.unknownColumns) {
       case 'evolve': {
@@ -114,6 +140,7 @@ export function createContractBook(options: ContractBookOptions): ContractBook {
   return {
     async current(shape, lake, known) {
       const found = await files.load(shape.schema, shape.table);
+      seen.set(`${shape.schema}.${shape.table}`, found === null ? null : hashOf(found.text));
       if (known !== null && found !== null && hashOf(found.text) === known.contract.hash) {
         return known.shapeVersion >= shape.version ? known : evolve(known, shape, lake);
       }
@@ -133,6 +160,10 @@ export function createContractBook(options: ContractBookOptions): ContractBook {
       }
     },
     evolve,
+    async changed(schema, table) {
+      const found = await files.load(schema, table);
+      return seen.get(`${schema}.${table}`) !== (found === null ? null : hashOf(found.text));
+    },
     async keep(plan, shape) {
       await keepByHash(plan.contract.hash, plan.contract.text);
       const standing = await files.load(shape.schema, shape.table);

@@ -83,6 +83,8 @@ export interface IngestTable {
   readonly folder: string;
   /** One batch, if there is one. */
   step(barrier: number | null): Promise<StepResult>;
+  /** The contract, or the source's table, is another one than the last batch was planned with. */
+  contractChanged(): Promise<boolean>;
   /** Runs parked events again; null = all of them. Never beside a step. */
   retry(ids: ReadonlySet<string> | null): Promise<RetryResult>;
   /** Gives parked events up. */
@@ -132,6 +134,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
   let committed: StreamPosition | null = null;
   let partitions: readonly number[] = [];
   let lakeSchema: StructType | null = null;
+  let plannedShape = 0;
   let tablePlan: TablePlan | null = null;
   let snapshotting = false;
   let aheadSequence = 0;
@@ -197,6 +200,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
   }
 
   async function usePlan(): Promise<TablePlan> {
+    plannedShape = shape().version;
     tablePlan = await contracts.current(shape(), lakeSchema, tablePlan);
     return tablePlan;
   }
@@ -249,7 +253,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
       decode: decoder(using),
       plan,
       tablePlan: using,
-      evolve: (next, standing) => contracts.evolve(standing, next, lakeSchema),
+      evolve: (next, standing) => contracts.evolve(standing, next, lakeSchema, next.version !== shape().version),
       ...working,
       snapshotting,
       mark,
@@ -354,7 +358,9 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
       decode: decoder(using),
       evolve: (next, standing) => {
         const newer = shapes.byVersion(next);
-        return newer === null ? standing : contracts.evolve(standing, newer, lakeSchema);
+        return newer === null
+          ? standing
+          : contracts.evolve(standing, newer, lakeSchema, newer.version !== shape().version);
       },
       parkedKeys: held.parkedKeys,
       ids,
@@ -378,7 +384,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
       quarantined: await target.quarantineSnapshot(),
       tablePlan: using,
       decode: decoder(using),
-      evolve: (next, standing) => contracts.evolve(standing, next, lakeSchema),
+      evolve: (next, standing) => contracts.evolve(standing, next, lakeSchema, next.version !== shape().version),
       parkedKeys: held.parkedKeys,
       nowMs: options.now(),
       request,
@@ -412,6 +418,11 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
       return showQuarantine(await target.quarantineSnapshot(), id, { decode: decoder(using), tablePlan: using });
     },
     folder: target.folder,
+    async contractChanged() {
+      if (await contracts.changed(schemaName, tableName)) return true;
+      await shapes.refresh();
+      return shape().version !== plannedShape;
+    },
     step: (barrier) => query.step(barrier),
     async progressOffset() {
       const table = await target.main();

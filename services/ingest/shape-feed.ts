@@ -1,7 +1,8 @@
 /** Table shapes from the compacted topic `<name>.__reader`, read on as it grows. */
 import { READER_STATE_FORMAT } from '../log/event.ts';
 import type { TableShape } from '../log/event.ts';
-import type { LogReader } from '../log/log.ts';
+import { LogError } from '../log/log.ts';
+import type { LogReader, PartitionBounds } from '../log/log.ts';
 import type { LogOffset } from '../log/position.ts';
 import { readerTopic } from '../log/topics.ts';
 import { StreamError } from '../stream/stream-error.ts';
@@ -10,7 +11,7 @@ export interface ShapeFeed {
   /** Reads what was added since the last call. Record keys of shapes are `["shape", version]`. */
   refresh(): Promise<void>;
   byVersion(version: number): TableShape | null;
-  /** Newest shape of each table, in the order in which tables first appeared. */
+  /** The shape in force of each table, in the order in which tables first appeared. */
   tables(): readonly TableShape[];
   latest(schema: string, table: string): TableShape | null;
 }
@@ -34,13 +35,14 @@ export function createShapeFeed(reader: LogReader, name: string): ShapeFeed {
     if (shape === undefined) return;
     byVersion.set(shape.version, shape);
     const name = `${shape.schema}\0${shape.table}`;
-    if ((latest.get(name)?.version ?? 0) <= shape.version) latest.set(name, shape);
+    // In the log's order: a table may come back to a shape that it had.
+    latest.set(name, shape);
   }
 
   return {
     async refresh() {
-      const bounds = (await reader.bounds(topic)).get(0);
-      if (bounds === undefined || bounds.end <= next) return;
+      const bounds = await boundsOf(reader, topic);
+      if (bounds === null || bounds.end <= next) return;
       const from = next > bounds.earliest ? next : bounds.earliest;
       for await (const batch of reader.read(topic, 0, from, bounds.end))
         batch.keys.forEach((key, i) => take(key, batch.values[i] ?? null));
@@ -50,4 +52,14 @@ export function createShapeFeed(reader: LogReader, name: string): ShapeFeed {
     tables: () => [...latest.values()],
     latest: (schema, table) => latest.get(`${schema}\0${table}`) ?? null,
   };
+}
+
+/** Null before the reader's first start. */
+async function boundsOf(reader: LogReader, topic: string): Promise<PartitionBounds | null> {
+  try {
+    return (await reader.bounds(topic)).get(0) ?? null;
+  } catch (error) {
+    if (error instanceof LogError && error.code === 'LOG_TOPIC_MISSING') return null;
+    throw error;
+  }
 }

@@ -125,7 +125,7 @@ export function createSinkQuery(options: SinkQueryOptions): SinkQuery {
         ),
         plan,
         tablePlan: used,
-        evolve: (next, standing) => contracts.evolve(standing, next, null),
+        evolve: (next, standing) => contracts.evolve(standing, next, null, next.version !== shape().version),
         parkedKeys: noParkedKeys,
         awaiting: createAwaiting(0),
         snapshotting: true,

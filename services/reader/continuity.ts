@@ -139,7 +139,7 @@ export function tableBreak(known: TableKnown, now: TableNow | null): Break<Table
 
 /**
  * DDL that changes values and sends no row events; null = none. A new column whose old rows have a value, one that was dropped
- * and added again, and a type that was changed by rewriting the table. The caller reads the table again (TABLE_REWRITTEN).
+ * and added again, one that has another name, and a type that was changed by rewriting the table. The caller reads the table again (TABLE_REWRITTEN).
  */
 export function rewriteOf(before: TableSeen, now: TableSeen): string | null {
   const rewritten = Object.entries(now.files).some(
@@ -154,6 +154,8 @@ export function rewriteOf(before: TableSeen, now: TableSeen): string | null {
         return `column ${column.name} was added with a value for the rows that were there`;
     } else if (rewritten && (known.typeOid !== column.typeOid || known.typeModifier !== column.typeModifier)) {
       return `the type of column ${column.name} was changed by rewriting the table`;
+    } else if (known.name !== column.name) {
+      return `column ${known.name} was renamed to ${column.name}`;
     }
   }
   return null;

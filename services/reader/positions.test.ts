@@ -155,6 +155,7 @@ describe('continuity', () => {
       { ...seen, attributes: [column, { ...column, attnum: 2, name: 'b', hasDefault: true }] },
       /added with a value/,
     ],
+    ['RENAME', { ...seen, attributes: [{ ...column, name: 'b' }] }, /a was renamed to b/],
     ['DROP and ADD', { ...seen, attributes: [{ ...column, attnum: 2 }] }, /dropped and added/],
     ['ALTER TYPE by rewrite', { attributes: [{ ...column, typeOid: 25 }], files: { 'a.t': 2 } }, /rewriting/],
     ['ALTER TYPE without rewrite', { ...seen, attributes: [{ ...column, typeModifier: 20 }] }, null],

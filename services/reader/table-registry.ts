@@ -234,6 +234,8 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
   const useShape = (route: TableRoute, shape: TableShape): void => {
     const before = route.encoder?.shape ?? history.latest(route.schema, route.table);
     if (route.encoder?.shape.version !== shape.version) {
+      // A shape that comes back is the one in force again: the log says so once more.
+      if (before !== null && shape.version < before.version) noteShape(shape);
       route.encoder = encoderFor(shape);
       route.shapeChanges++;
     }

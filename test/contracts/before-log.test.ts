@@ -16,6 +16,7 @@ import { getKafka } from '../support/kafka.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
 import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
+import { waitFor } from '../support/wait-for.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const KEY = '0123456789abcdef0123456789abcdef';
@@ -210,9 +211,11 @@ update late set email = '${SECRET}' || id where id < 5; delete from late where i
       writeFileSync(join(folder, 'sluice.yaml'), configText.text.replace(/^privacy:.*\n/m, ''));
       running = startSluice(['run'], { cwd: folder, env });
       await database.query(`insert into cards values ('${SECRET}no key', now(), 1)`);
-      await sleep(3_000);
-      const status = await runSluice(['status', '--json'], { cwd: folder, env });
-      expect(`${status.out}${status.err}`).toContain('PII_KEY_MISSING');
+      await waitFor(
+        'the table to stop without a key',
+        async () => (await runSluice(['status', '--json'], { cwd: folder, env })).out.includes('PII_KEY_MISSING'),
+        { everyMs: 500 },
+      );
       await stop();
       writeFileSync(join(folder, 'sluice.yaml'), configText.text);
       running = startSluice(['run'], { cwd: folder, env });
