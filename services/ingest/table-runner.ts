@@ -27,6 +27,8 @@ export interface Steppable {
   backlog(): boolean;
   /** Events that the last batch applied; null = the query does not count them. */
   appliedLast(): number | null;
+  /** The contract is another one than the last batch was planned with. */
+  contractChanged?(): Promise<boolean>;
 }
 
 export interface RunnerOptions<T extends Steppable> {
@@ -73,6 +75,9 @@ export interface TableRunner<T extends Steppable = IngestTable> {
 /** Another stream worker commits this table: we stand by, and take over when it no longer does. */
 export const OWNER_CONFLICT = 'OWNER_CONFLICT';
 const OWNED_RETRY_MS = 15_000;
+/** States that an edit of the contract may end: looked for this often, so that nothing has to be started again. */
+const ENDED_BY_CONTRACT: readonly string[] = ['CONTRACT_FAILED', 'SCHEMA_CONFLICT'];
+const CONTRACT_LOOK_MS = 1_000;
 const BACKOFF_MIN_MS = 250;
 const BACKOFF_MAX_MS = 30_000;
 /** Batches that only move offsets come at most this often, once several follow each other (cases.md 44). */
@@ -110,6 +115,20 @@ export function startTableRunner<T extends Steppable>(options: RunnerOptions<T>)
     woken = false;
   }
 
+  /** A table that its contract stopped goes on when the contract is another one. */
+  async function revived(): Promise<boolean> {
+    if (table.contractChanged === undefined || !(await table.contractChanged().catch(() => false))) return false;
+    stopped = null;
+    failures = 0;
+    return true;
+  }
+
+  async function restAtMost(ms: number): Promise<void> {
+    const over = new AbortController();
+    await Promise.race([rest(), clock.sleep(ms, AbortSignal.any([signal, over.signal])).catch(() => undefined)]);
+    over.abort();
+  }
+
   function fail(raw: unknown): number {
     const error = namedLogError(raw, table.topic);
     stopped = stopOf(error);
@@ -136,7 +155,9 @@ export function startTableRunner<T extends Steppable>(options: RunnerOptions<T>)
   async function loop(): Promise<void> {
     while (!signal.aborted) {
       if (paused || stopped !== null) {
-        await rest();
+        if (stopped !== null && !paused && ENDED_BY_CONTRACT.includes(stopped.state)) {
+          if (!(await revived())) await restAtMost(CONTRACT_LOOK_MS);
+        } else await rest();
         continue;
       }
       const startedMs = clock.now();
