@@ -5,7 +5,7 @@
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import type { StructType } from '../../lakehouse/table/schema.ts';
 import type { Mark, TableShape } from '../log/event.ts';
-import type { LogReader, OutgoingRecord, PartitionBounds } from '../log/log.ts';
+import type { LogReader, OutgoingRecord } from '../log/log.ts';
 import type { LogOffset } from '../log/position.ts';
 import { dataTopic, quarantineTopic } from '../log/topics.ts';
 import type { BatchPlan } from '../stream/checkpoint.ts';
@@ -14,7 +14,7 @@ import type { PlanLimits, Planned } from '../stream/plan.ts';
 import type { QueryProgress } from '../stream/progress.ts';
 import type { MarkTimeline } from '../stream/sources/mark-timeline.ts';
 import { createQuery } from '../stream/stream.ts';
-import type { Query, QueryPosition, StepResult } from '../stream/stream.ts';
+import type { Query, QueryPosition } from '../stream/stream.ts';
 import { StreamError } from '../stream/stream-error.ts';
 import { createAwaiting } from './awaiting.ts';
 import type { Awaiting } from './awaiting.ts';
@@ -34,7 +34,6 @@ import { createParkedKeys } from './parked-keys.ts';
 import type { ParkedKeys } from './parked-keys.ts';
 import { markConf, markFromConf } from './plan-conf.ts';
 import { dropQuarantined, listQuarantine, showQuarantine } from './quarantine-list.ts';
-import type { ListOptions, QuarantineDetail, QuarantineEntry } from './quarantine-list.ts';
 import { retryQuarantine } from './quarantine-retry.ts';
 import type { RetryResult } from './quarantine-retry.ts';
 import { replayBatch } from './replay-batch.ts';
@@ -43,10 +42,14 @@ import { loadParked } from './quarantine-scan.ts';
 import { createRecordDecoder, hidingDecoder } from './record-decoder.ts';
 import type { ShapeFeed } from './shape-feed.ts';
 import { checkContinuity } from './continuity.ts';
+import type { IngestTable } from './table-handle.ts';
+import { earliest, grown, isComplete, newestLsn } from './table-bounds.ts';
 import type { TablePlan } from './table-plan.ts';
 import type { TableTarget } from './table-target.ts';
 import { batchAppId, progressAppId, readPosition } from './txn-ids.ts';
 import type { CommittedPosition, StreamPosition } from './txn-ids.ts';
+
+export type { IngestTable } from './table-handle.ts';
 
 export interface IngestTableOptions {
   readonly name: string;
@@ -75,44 +78,6 @@ export interface IngestTableOptions {
   readonly publish: ((records: readonly OutgoingRecord[]) => Promise<void>) | null;
   readonly failpoint: (name: string) => Promise<void> | void;
   readonly onProgress: (progress: QueryProgress, result: SinkResult) => Promise<void> | void;
-}
-
-export interface IngestTable {
-  readonly topic: string;
-  /** The table's folder in the lake. */
-  readonly folder: string;
-  /** One batch, if there is one. */
-  step(barrier: number | null): Promise<StepResult>;
-  /** The contract, or the source's table, is another one than the last batch was planned with. */
-  contractChanged(): Promise<boolean>;
-  /** Runs parked events again; null = all of them. Never beside a step. */
-  retry(ids: ReadonlySet<string> | null): Promise<RetryResult>;
-  /** Gives parked events up. */
-  drop(ids: ReadonlySet<string>): Promise<number>;
-  /** Runs events of an older range again, under the fence. Never beside a step. */
-  replay(request: ReplayBatchRequest): Promise<ReplayBatchResult>;
-  /** Reads the position anew: the table was changed by its owner from outside of this query. */
-  reopen(): Promise<void>;
-  list(options: ListOptions): Promise<QuarantineEntry[]>;
-  show(id: string): Promise<QuarantineDetail | null>;
-  /** Offset in `__progress` of the mark that the table ended at; null = it has no batch yet. */
-  progressOffset(): Promise<bigint | null>;
-  /** What a restart will read from: nothing below it is needed any more. */
-  releasable(): ReadonlyMap<number, LogOffset>;
-  position(): QueryPosition;
-  /** Mark that the batch in hand will reach. */
-  ahead(): number;
-  committed(): StreamPosition | null;
-  /** Newest version of the table that holds the stream, or null. */
-  version(): bigint | null;
-  /** A full batch more waits: the next is due at once. */
-  backlog(): boolean;
-  appliedLast(): number | null;
-  ledger(): Ledger;
-  parkedKeys(): number;
-  awaitingEvents(): number;
-  lastResult(): SinkResult | null;
-  close(): Promise<void>;
 }
 
 /** Records behind from which on a table does not wait for its trigger. */
@@ -451,29 +416,4 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     lastResult: () => last,
     close: () => target.close(),
   };
-}
-
-function earliest(bounds: ReadonlyMap<number, PartitionBounds>): Map<number, LogOffset> {
-  return new Map([...bounds].map(([partition, found]) => [partition, found.earliest]));
-}
-
-/** Without marks, the newest position that any event showed. */
-function newestLsn(batch: IngestBatch, floor: bigint): bigint {
-  let newest = floor;
-  for (const lsn of batch.lsns) if (lsn > newest) newest = lsn;
-  return newest;
-}
-
-/** True once a mark says that the table's snapshot is complete: nothing may wait for its base any longer. */
-function isComplete(timeline: MarkTimeline, schemaName: string, tableName: string): boolean {
-  const newest = timeline.newest();
-  return newest !== null && !newest.mark.snapshotting.includes(`${schemaName}.${tableName}`);
-}
-
-/** The table's schema after a commit: what it had, then what the batch added. */
-function grown(lake: StructType | null, batch: StructType): StructType {
-  if (lake === null) return batch;
-  const known = new Set(lake.fields.map(({ name }) => name.toLowerCase()));
-  const added = batch.fields.filter(({ name }) => !known.has(name.toLowerCase()));
-  return added.length === 0 ? lake : { type: 'struct', fields: [...lake.fields, ...added] };
 }

@@ -103,7 +103,7 @@ async function wire(
   const inbox = inboxOf(link, limits);
   const history = createShapeHistory(saved.shapes);
   const encoder = createEnvelopeEncoder();
-  const privacy = createTablePrivacy(options.privacy ?? null, history.latest, options.logger);
+  const privacy = createTablePrivacy(options.privacy ?? null, history, options.logger);
   const encoderFor = encoderCache({ name, database: attachment.identity.database }, privacy.replacerOf);
   const unseen = createUnseenTransactions(position.unseenXids);
   const claims: ClaimStore = { recordBytesMax: writer.recordBytesMax, put: options.putLarge, pipeline: name };

@@ -36,17 +36,13 @@ export interface TablePrivacy {
   /** Looks at the table's contract. A fault: not one event of the table may be written. */
   load(schema: string, table: string): Promise<PrivacyFault | null>;
   /** The shape with what is replaced of it now. */
-  mark(bare: BareShape): BareShape;
+  readonly mark: (bare: BareShape) => BareShape;
   /** The same columns, with what is replaced of them now; the shape itself while that is the same. */
-  present(shape: TableShape, history: ShapeHistory): { readonly shape: TableShape; readonly isNew: boolean };
+  present(shape: TableShape): { readonly shape: TableShape; readonly isNew: boolean };
   readonly replacerOf: ReplacerOf;
 }
 
-export function createTablePrivacy(
-  port: LogPrivacy | null,
-  latest: (schema: string, table: string) => TableShape | null,
-  logger: ReaderLog,
-): TablePrivacy {
+export function createTablePrivacy(port: LogPrivacy | null, history: ShapeHistory, logger: ReaderLog): TablePrivacy {
   const tables = new Map<string, ReadonlyMap<string, Replaced>>();
   const warned = new Set<string>();
   const hasher = port?.hasher ?? null;
@@ -58,7 +54,7 @@ export function createTablePrivacy(
   /** What the newest shape says was replaced, with the key of now. */
   const before = (schema: string, table: string): ReadonlyMap<string, Replaced> => {
     const known = new Map<string, Replaced>();
-    for (const column of latest(schema, table)?.columns ?? [])
+    for (const column of history.latest(schema, table)?.columns ?? [])
       if (column.replaced !== undefined)
         known.set(column.name, column.replaced.startsWith('hash:') ? replacedBy('hash') : column.replaced);
     return known;
@@ -71,7 +67,7 @@ export function createTablePrivacy(
       return new Map([...found.actions].map(([column, action]) => [column, replacedBy(action)]));
     }
     const held = tables.get(label) ?? before(schema, table);
-    if (found.kind === 'unreadable' && held.size === 0 && latest(schema, table) === null)
+    if (found.kind === 'unreadable' && held.size === 0 && history.latest(schema, table) === null)
       return {
         state: 'CONTRACT_FAILED',
         detail: `the contract of ${label} cannot be used, so what it keeps out of the log is not known: ${found.detail}`,
@@ -105,7 +101,7 @@ export function createTablePrivacy(
       const replaced = of(bare);
       return replaced.size === 0 ? bare : { ...bare, columns: bare.columns.map((column) => marked(column, replaced)) };
     },
-    present(shape, history) {
+    present(shape) {
       const replaced = of(shape);
       if (shape.columns.every((column) => column.replaced === replaced.get(column.name)))
         return { shape, isNew: false };

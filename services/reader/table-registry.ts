@@ -48,7 +48,7 @@ export interface TableRegistry {
   /** Takes up what the contracts say now of the values that are kept out of the log. */
   followContracts(): Promise<void>;
   /** The shape with what is replaced of it now. */
-  present(shape: ShapeEncoder): ShapeEncoder;
+  readonly present: (shape: ShapeEncoder) => ShapeEncoder;
   readonly announced: ReadonlySet<string>;
   readonly reasons: ReadonlyMap<TableRoute, StopReason>;
 }
@@ -182,7 +182,7 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
   };
 
   const present = (encoder: ShapeEncoder): ShapeEncoder => {
-    const { shape, isNew } = privacy.present(encoder.shape, history);
+    const { shape, isNew } = privacy.present(encoder.shape);
     if (isNew) noteShape(shape);
     return shape === encoder.shape ? encoder : encoderFor(shape);
   };
@@ -201,7 +201,7 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     }
     const before = route.encoder?.shape ?? history.latest(route.schema, route.table);
     if (before === null) return;
-    const { shape, isNew } = privacy.present(before, history);
+    const { shape, isNew } = privacy.present(before);
     if (shape === before) return;
     if (isNew) noteShape(shape);
     if (route.encoder !== null) {
