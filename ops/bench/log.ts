@@ -51,7 +51,7 @@ export async function benchLog(options: LogBenchOptions = {}): Promise<LogBenchR
   const log = await openKafkaLog({ name, brokers: options.brokers });
   try {
     rows.push(await measure('kafka', log, name, options));
-    rows.push(await measureClient(options.brokers, `${name}.client`, options, log));
+    rows.push(await benchKafkajs(options.brokers, `${name}.client`, options, log));
     await log.admin.deleteTopics([`${name}.data`, `${name}.marks`, `${name}.client`]);
   } finally {
     await log.close();
@@ -118,7 +118,7 @@ function row(
 }
 
 /** What the client library does alone: one transaction an append, then one consumer from the beginning. */
-async function measureClient(
+export async function benchKafkajs(
   brokers: readonly string[],
   topic: string,
   options: LogBenchOptions,

@@ -29,7 +29,7 @@ export const benchCommand: CommandModule = (program, context) => {
     .option('--rows <n>', 'rows of reader, load and stream', '200000')
     .option('--table-rows <list>', 'table sizes of merge, with commas between', '100000,1000000,10000000')
     .option('--rate <n>', 'rows a second of latency', '1000')
-    .option('--brokers <list>', 'Kafka for log, host:port with commas between')
+    .option('--brokers <list>', 'Kafka for log and reader, host:port with commas between')
     .option('--python <path>', 'an interpreter that has deltalake: runs the merge batches through it, too')
     .option('--json', 'print one JSON value')
     .action(
@@ -39,7 +39,7 @@ export const benchCommand: CommandModule = (program, context) => {
           throw new ConfigError(`there is no bench '${part ?? ''}'`, `one of ${PARTS.join(', ')}`);
         const results: Record<string, unknown> = {};
         for (const name of wanted) {
-          const result = await measure(name, flags, (line) => context.err(`${line}\n`));
+          const result = await measure(name, flags, context.env['PGBIN'], (line) => context.err(`${line}\n`));
           results[name] = result;
           if (flags.json !== true) context.out(table(name, result));
         }
@@ -49,12 +49,17 @@ export const benchCommand: CommandModule = (program, context) => {
     );
 };
 
-function measure(part: Part, flags: Flags, progress: (line: string) => void): Promise<unknown> {
+function measure(
+  part: Part,
+  flags: Flags,
+  pgBin: string | undefined,
+  progress: (line: string) => void,
+): Promise<unknown> {
   const rows = count(flags.rows, '--rows');
   const brokers = flags.brokers?.split(',');
   switch (part) {
     case 'reader':
-      return benchReader(rows);
+      return benchReader(rows, { brokers, pgBin });
     case 'load':
       return benchLoad(rows);
     case 'log':
