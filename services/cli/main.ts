@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command, CommanderError } from 'commander';
 import { parseConfig } from '../runtime/config.ts';
@@ -85,9 +85,14 @@ try {
   process.exitCode = error.exitCode === 0 ? ExitCode.clean : ExitCode.usage;
 }
 
-// The command is over: a socket that does not close (a broker that was killed) must not keep the process alive.
+/** The command is over and nothing should be open any more; what still is must not hold the user, and is worth a name. */
 const linger = (): void => {
-  if (process.stdout.writableLength === 0 && process.stderr.writableLength === 0) process.exit();
-  setTimeout(linger, LINGER_MS).unref();
+  if (process.stdout.writableLength > 0 || process.stderr.writableLength > 0) {
+    setTimeout(linger, LINGER_MS).unref();
+    return;
+  }
+  if (process.env['SLUICE_DEBUG'] !== undefined)
+    writeSync(2, `sluice: still open at the end: ${process.getActiveResourcesInfo().join(', ')}\n`);
+  process.exit();
 };
 setTimeout(linger, LINGER_MS).unref();

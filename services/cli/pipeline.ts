@@ -22,6 +22,8 @@ import type { Logger } from '../runtime/logger.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import { foreignTables } from './assemble/foreign-tables.ts';
 import { claimLake, IDENTITY_KEY, identityOf } from './assemble/identity.ts';
+import { takeStateFolder } from './assemble/state-folder.ts';
+import { readPaused } from './paused-tables.ts';
 import { openCheckpoint, openLake, type StoreCounts } from './assemble/lake.ts';
 import { openLog } from './assemble/log.ts';
 import { logPrivacy, piiKey } from './assemble/log-privacy.ts';
@@ -83,9 +85,11 @@ export async function startPipeline(options: PipelineOptions): Promise<Pipeline>
         : await openReader(options, source, log, lake, () => (parts.stream ? (ingest?.committedLsn() ?? 0n) : null));
     if (reader !== null) undo.push(() => reader.stop());
     if (parts.stream) {
-      ingest = await openIngest(options, log, lake);
+      const state = log.join == null ? null : takeStateFolder(config.state);
+      undo.push(() => Promise.resolve(state?.release()));
+      ingest = await openIngest(options, log, lake, state?.path ?? config.state);
       const started = ingest;
-      undo.push(() => started.stop());
+      undo.push(() => started.stop(BATCH_STOP_MS));
     }
     const ends: Promise<void>[] = [];
     // A reader that was stopped in order leaves the rest running.
@@ -120,8 +124,16 @@ async function userQueries(config: Config, base: string): Promise<readonly UserQ
   return [{ name: 'foreach', sink }];
 }
 
+/** A batch in hand may end within this; then it is left to be run again. */
+const BATCH_STOP_MS = 5_000;
+const STOP_MS = 6_500;
+
+/** Ends the parts in order while there is time, then all that are left at once: each closes what it has open. */
 async function unwind(undo: readonly (() => Promise<unknown>)[], onError: (error: unknown) => void): Promise<void> {
-  for (const step of undo.toReversed()) await step().catch(onError);
+  let timer: NodeJS.Timeout | undefined;
+  const limit = new Promise<void>((resolve) => (timer = setTimeout(resolve, STOP_MS)));
+  for (const step of undo.toReversed()) await Promise.race([step().catch(onError), limit]);
+  clearTimeout(timer);
 }
 
 /** A start that failed, or was ended before anything was in the log, leaves no slot that would hold WAL for ever. */
@@ -200,7 +212,12 @@ function openReader(
   });
 }
 
-async function openIngest(options: PipelineOptions, log: EventLog, lake: ObjectStore): Promise<IngestHandle> {
+async function openIngest(
+  options: PipelineOptions,
+  log: EventLog,
+  lake: ObjectStore,
+  stateFolder: string,
+): Promise<IngestHandle> {
   const { config, logger, metrics } = options;
   const queries = await userQueries(config, process.cwd());
   const contracts = contractFolder(config.contracts);
@@ -214,7 +231,9 @@ async function openIngest(options: PipelineOptions, log: EventLog, lake: ObjectS
     name: config.name,
     log,
     lake,
-    stateFolder: config.state,
+    stateFolder,
+    replicationFactor: config.log.replicationFactor,
+    pausedTables: () => readPaused(lake),
     contracts,
     ...(key === null ? {} : { piiKey: key }),
     trigger:

@@ -39,6 +39,13 @@ export interface StatusReport {
     readonly lastError: string | null;
   } | null;
   readonly consistent: { readonly lsn: string; readonly markSequence: number } | null;
+  /** Null: one process has every table. */
+  readonly workers: {
+    readonly workers: number;
+    readonly tables: number;
+    readonly of: number;
+    readonly writesConsistent: boolean;
+  } | null;
   readonly tables: readonly TableLine[];
   readonly store: { readonly requests: number; readonly sentBytes: number; readonly receivedBytes: number };
 }
@@ -69,6 +76,7 @@ export function statusReport(pipeline: Pipeline, name: string): StatusReport {
             lastError: reader.lastError,
           },
     consistent: ingest?.consistent ?? null,
+    workers: ingest?.group ?? null,
     tables: [...names].toSorted(byText).map((id) => tableLine(id, reader, ingest)),
     store: pipeline.counts,
   };
@@ -119,6 +127,8 @@ export function describeStatus(report: StatusReport): string {
     if (reader.lastError !== null) text += `  last error: ${reader.lastError}\n`;
   }
   if (report.consistent !== null) text += `consistent at ${report.consistent.lsn}\n`;
+  if (report.workers !== null && report.workers.workers > 1)
+    text += `${report.workers.workers} workers; this one has ${report.workers.tables} of ${report.workers.of} tables\n`;
   for (const table of report.tables) {
     const progress = table.snapshot === null ? '' : ` ${Math.round(table.snapshot * 100)}%`;
     const last = table.lastBatch === null ? '' : `, last batch ${table.lastBatch.rows} rows`;

@@ -47,3 +47,16 @@ test('withheld while a table is snapshotting; a stopped table is named, not wait
   const cut = keeper.look([table('a', 6, 2n), table('b', 1, 1n, { active: false })], null);
   expect([cut?.left, cut?.versions]).toEqual([['b'], new Map([['a', 2n]])]);
 });
+
+test('no cut where a table was never seen at the barrier: another worker had brought it further', () => {
+  const keeper = createBarrierKeeper();
+  keeper.look([table('a', 3, 1n)], closed(5));
+  expect(keeper.look([table('a', 5, 2n), table('b', 8, 9n)], closed(9))).toBeNull();
+  expect(keeper.barrier()).toBe(9);
+  expect(keeper.look([table('a', 9, 3n), table('b', 9, 9n)], closed(9))?.versions).toEqual(
+    new Map([
+      ['a', 3n],
+      ['b', 9n],
+    ]),
+  );
+});

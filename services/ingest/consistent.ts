@@ -32,6 +32,10 @@ export interface BarrierTable {
 export interface BarrierKeeper {
   /** The mark that no plan may pass; null = none is open. */
   barrier(): number | null;
+  /** The same, for a table that stands at `sequence`. */
+  barrierAfter(sequence: number): number | null;
+  /** Gives the open barrier up: its mark is gone, or the tables have changed hands. */
+  drop(): void;
   /** Looks at all tables; gives a cut when the last has come to the barrier, and opens the next one. */
   look(
     tables: readonly BarrierTable[],
@@ -43,17 +47,29 @@ export function createBarrierKeeper(): BarrierKeeper {
   let open: { readonly mark: Mark; readonly progressOffset: bigint } | null = null;
   let done = 0;
   let versions = new Map<string, bigint>();
+  let seen = new Set<string>();
 
   return {
     barrier: () => open?.mark.sequence ?? null,
+    barrierAfter: (sequence) => (open !== null && sequence < open.mark.sequence ? open.mark.sequence : null),
+    drop() {
+      open = null;
+    },
     look(tables, newestClosed) {
       let cut: ConsistentCut | null = null;
       open = movedOn(open, newestClosed, tables);
       if (open !== null) {
         const at = open.mark.sequence;
-        for (const { id, reached, version, active } of tables)
-          if (active && reached >= at && version !== null && !versions.has(id)) versions.set(id, version);
-        if (tables.every(({ active, reached }) => !active || reached >= at)) {
+        let passed = false;
+        for (const { id, reached, version, active } of tables) {
+          if (!active || reached < at || seen.has(id)) continue;
+          // A table that another worker brought further: what it had at the barrier, nobody here saw.
+          if (reached > at) passed = true;
+          seen.add(id);
+          if (version !== null) versions.set(id, version);
+        }
+        if (passed) open = null;
+        else if (tables.every(({ active, reached }) => !active || reached >= at)) {
           const left = tables.filter(({ active }) => !active).map(({ id }) => id);
           if (open.mark.snapshotting.length === 0) cut = { ...open, versions, left };
           done = at;
@@ -66,6 +82,7 @@ export function createBarrierKeeper(): BarrierKeeper {
       if (open === null && newestClosed !== null && next > done && next >= ahead) {
         open = newestClosed;
         versions = new Map();
+        seen = new Set();
       }
       return cut;
     },

@@ -37,8 +37,10 @@ export interface IngestOptions {
   readonly deletionVectors?: boolean;
   /** ms; how long the log keeps events. */
   readonly retentionMs?: number;
-  /** Tables (`schema.table`) that this worker owns; default all. */
-  readonly owns?: (schema: string, table: string) => boolean;
+  /** Tables (`schema.table`) that a person paused; asked whenever this worker takes tables over. */
+  readonly pausedTables?: () => Promise<ReadonlySet<string>>;
+  /** Copies of the topic by which stream workers tell each other of their tables. */
+  readonly replicationFactor?: number;
   /** Topics of another writer (Debezium) instead of our reader's. */
   readonly foreign?: readonly ForeignTable[];
   /** More sinks: each gets every batch of the tables it wants, in its own query with its own checkpoint. */

@@ -5,8 +5,11 @@
 import { setMaxListeners } from 'node:events';
 import { createHasher } from '../../contracts/engine/privacy.ts';
 import type { Mark } from '../log/event.ts';
+import { LogError } from '../log/log.ts';
+import type { JoinGroup } from '../log/membership.ts';
 import type { LogOffset } from '../log/position.ts';
-import { dataTopic } from '../log/topics.ts';
+import { dataTopic, progressTopic } from '../log/topics.ts';
+import { StreamError } from '../stream/stream-error.ts';
 import { progressBounds, readMarks } from '../stream/sources/mark-feed.ts';
 import { createMarkTimeline } from '../stream/sources/mark-timeline.ts';
 import { createByteBudget } from './byte-budget.ts';
@@ -16,26 +19,26 @@ import { createContractBook } from './contract-book.ts';
 import { contractTools } from './contract-tools.ts';
 import { createCutMaker, fixedShapes } from './foreign-topics.ts';
 import type { ForeignTable } from './foreign-topics.ts';
-import { createIngestTable } from './ingest-table.ts';
 import type { IngestTable } from './ingest-table.ts';
 import { createQuarantinePublisher } from './quarantine-topic.ts';
 import { createShapeFeed } from './shape-feed.ts';
-import { createSinkQuery } from './sink-query.ts';
-import type { SinkQuery } from './sink-query.ts';
 import { feedCuts, feedMarks } from './mark-source.ts';
-import type { IngestHandle, IngestOptions, UserQuery } from './ingest-options.ts';
+import type { IngestHandle, IngestOptions } from './ingest-options.ts';
 import { createSteward } from './steward.ts';
-import { startTableRunner } from './table-runner.ts';
+import { createSharedCuts } from './shared-cuts.ts';
 import type { TableRunner } from './table-runner.ts';
-import { createTableTarget } from './table-target.ts';
-import type { TableTarget } from './table-target.ts';
+import { createTableRunners } from './table-runners.ts';
+import { tableFolder } from './table-target.ts';
+import { joinWorkers } from './worker-group.ts';
+import type { WorkerGroup } from './worker-group.ts';
 import { reportStatus } from './status.ts';
 
 export type { IngestHandle, IngestOptions, OwnedTable, TableQuarantine, UserQuery } from './ingest-options.ts';
 
 const MIB = 1024 * 1024;
 const WAIT_POLL_MS = 20;
-const FENCE_RETENTION_MIN_MS = 7 * 24 * 3600 * 1000;
+/** Marks behind the newest at which a worker without tables begins. */
+const MARKS_BACK = 1000n;
 
 export async function startIngest(options: IngestOptions): Promise<IngestHandle> {
   const { name, log, lake, clock } = options;
@@ -61,168 +64,129 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
   const budget = createByteBudget(options.memoryBytes, parallel);
   const batchBytesMax = Math.max(MIB, Math.floor(options.memoryBytes / (4 * parallel)));
   const keeper = createBarrierKeeper();
-  const publisher = createQuarantinePublisher(log, name, options.quarantineTopics ?? true);
-  const runners = new Map<string, TableRunner>();
-  const targets = new Map<string, TableTarget>();
-  const queryRunners: TableRunner<SinkQuery>[] = [];
+  const publisher = createQuarantinePublisher(log, {
+    identity: log.join == null ? `${name}.quarantine` : `${name}.quarantine.${runId}`,
+    enabled: options.quarantineTopics ?? true,
+  });
+  /** Every table of the pipeline by its topic, whoever has it. */
   const topics = new Map<string, string>();
+  const places = new Map<string, { readonly schema: string; readonly table: string }>();
+  /** Tables that were found while marks went by, and are nobody's yet: the marks from here on are kept for them. */
+  const unshared = new Map<string, number>();
   const steward = createSteward({ name, log, clock });
   let looked = 0;
   let cut: ConsistentCut | null = null;
   let writing: Promise<void> = Promise.resolve();
+  let group: WorkerGroup | null = null;
+  const refusal = new AbortController();
+  const refused = ended(refusal.signal).then(() => Promise.reject(refusal.signal.reason as Error));
+  refused.catch(() => undefined);
+  const onFailure = (error: unknown): void => options.onFeedFailure?.(error);
 
-  /** What a table's own query and a user's query on it share. */
-  const stepParts = (schemaName: string, tableName: string) => ({
-    runId,
-    schemaName,
-    tableName,
-    logId,
-    foreign: foreignOf(schemaName, tableName),
-    reader: log.reader,
+  const cuts = createSharedCuts({
+    name,
+    worker: runId,
+    log,
+    replicationFactor: options.replicationFactor ?? 1,
+    clock,
+    timeline,
+    intervalMs: options.trigger.kind === 'interval' ? options.trigger.intervalMs : 0,
+    tables: () => places.keys(),
+    onCut: publishCut,
+    onFailure,
+  });
+  const several = (): boolean => (group?.workers() ?? 1) > 1;
+  const tables = createTableRunners({
+    options,
+    log,
     lake,
-    checkpointStore: options.checkpoint?.store ?? lake,
-    checkpointRoot: options.checkpoint?.folder ?? '_sluice/checkpoints',
+    logId,
+    runId,
+    stateFolder: options.stateFolder,
     shapes,
     timeline,
     contracts,
-    limits: { maxOffsetsPerTrigger: options.maxOffsetsPerTrigger, batchBytesMax },
-    readBytesMax: Math.min(batchBytesMax, 4 * MIB),
-    now: () => clock.now(),
-    newId: options.newId,
+    budget,
+    batchBytesMax,
+    publisher,
+    foreignOf,
+    barrier: (sequence) => (several() ? cuts.barrier(sequence) : keeper.barrierAfter(sequence)),
+    afterStep,
+    signal,
   });
 
-  function addTable(schema: string, table: string): void {
-    const id = `${schema}.${table}`;
-    topics.set(foreignOf(schema, table)?.topic ?? dataTopic(name, schema, table), id);
-    if (runners.has(id) || !(options.owns?.(schema, table) ?? true)) return;
-    const failpoint = options.failpoint ?? ((): void => undefined);
-    const target = createTableTarget({
-      schemaName: schema,
-      tableName: table,
-      lake,
-      stateFolder: options.stateFolder,
-      changeDataFeed: options.changeDataFeed ?? true,
-      deletionVectors: options.deletionVectors ?? true,
-      fenceRetentionMs: Math.max(FENCE_RETENTION_MIN_MS, options.retentionMs ?? 0),
-      failpoint,
-    });
-    const ingest = createIngestTable({
-      ...stepParts(schema, table),
-      name,
-      target,
-      awaitingBytesMax: Math.max(64 * MIB, options.memoryBytes),
-      publish: publisher === null ? null : (records) => publisher.publish(records),
-      failpoint,
-      onProgress: (progress, result) => options.onProgress?.(progress, result),
-    });
-    const runner = startTableRunner({
-      id,
-      table: ingest,
-      clock,
-      intervalMs: options.trigger.kind === 'interval' ? options.trigger.intervalMs : 0,
-      budget,
-      batchBytesEstimate: batchBytesMax,
-      barrier: () => keeper.barrier(),
-      signal,
-      afterStep: () => afterStep(ingest),
-      onFailure: (failure) => options.onFailure?.(failure),
-    });
-    runners.set(id, runner);
-    targets.set(id, target);
-    for (const query of options.queries ?? []) if (query.wants?.(schema, table) ?? true) addQuery(query, schema, table);
-  }
-
-  function addQuery(query: UserQuery, schema: string, table: string): void {
-    const steps = createSinkQuery({
-      queryName: query.name,
-      ...stepParts(schema, table),
-      pipeline: name,
-      sink: query.sink,
-      failpoint: options.failpoint ?? ((): void => undefined),
-      onProgress: (progress) => options.onQueryProgress?.(progress),
-    });
-    queryRunners.push(
-      startTableRunner({
-        id: `${query.name}:${schema}.${table}`,
-        table: steps,
-        clock,
-        intervalMs: options.trigger.kind === 'interval' ? options.trigger.intervalMs : 0,
-        budget,
-        batchBytesEstimate: batchBytesMax,
-        barrier: () => null,
-        signal,
-        afterStep: forgetMarks,
-        onFailure: (failure) => options.onFailure?.(failure),
-      }),
-    );
+  /** Sees what tables there are now; those that nobody shares out are all ours. */
+  function seeTables(byMark: boolean): void {
+    for (const { schema, table } of shapes.tables()) {
+      const id = `${schema}.${table}`;
+      topics.set(foreignOf(schema, table)?.topic ?? dataTopic(name, schema, table), id);
+      if (places.has(id)) continue;
+      places.set(id, { schema, table });
+      if (log.join == null) tables.add(schema, table);
+      else if (byMark) unshared.set(id, timeline.newest()?.mark.sequence ?? 0);
+    }
   }
 
   function forgetMarks(): void {
-    const all = [...runners.values(), ...queryRunners];
-    timeline.forget(Math.min(...all.map(({ table }) => table.position().markSequence)));
+    timeline.forget(Math.min(tables.passed(), ...unshared.values()));
   }
 
-  /** Nothing below these offsets is needed by any query of the topic. */
-  function releasable(ingest: IngestTable): ReadonlyMap<number, LogOffset> {
-    const offsets = new Map(ingest.releasable());
-    for (const { table } of queryRunners) {
-      if (table.topic !== ingest.topic) continue;
-      const needed = table.releasable();
-      for (const [partition, offset] of offsets) {
-        const theirs = needed.get(partition) ?? (0n as LogOffset);
-        if (theirs < offset) offsets.set(partition, theirs);
-      }
-    }
-    return offsets;
-  }
-
-  function afterStep(ingest: TableRunner['table']): void {
+  function afterStep(ingest: IngestTable): void {
     lookForCut();
-    steward.tableMoved(ingest, releasable(ingest));
-    if (queryRunners.length === 0)
-      steward.marksDone([...runners.values()].map(({ table }) => table.committed()?.progressOffset ?? null));
+    steward.tableMoved(ingest, tables.releasable(ingest));
+    if (tables.queries().length === 0)
+      steward.marksDone(tables.all().map(({ table }) => table.committed()?.progressOffset ?? null));
     forgetMarks();
   }
 
   function lookForCut(): void {
-    const tables = [...runners.values()].map((runner) => ({
-      id: runner.id,
-      reached: runner.table.position().markSequence,
-      ahead: runner.table.ahead(),
-      version: runner.table.version(),
-      active: runner.state() === 'STREAMING',
-    }));
+    if (several()) {
+      cuts.look(tables.barrierTables());
+      return;
+    }
     const before = keeper.barrier();
-    const found = keeper.look(tables, timeline.newestClosed());
-    if (keeper.barrier() !== before) for (const runner of runners.values()) runner.wake();
-    // Another worker's tables are not in our cut.
-    if (found === null || options.owns !== undefined || sameVersions(cut, found)) return;
+    // Marks are thinned out when they pile up: no table could ever come to this one.
+    if (before !== null && timeline.at(before) === null) keeper.drop();
+    const found = keeper.look(tables.barrierTables(), timeline.newestClosed());
+    if (keeper.barrier() !== before) tables.wake();
+    // Not without a table that waits to be shared out, or that another worker has not let go of.
+    if (found !== null && (group === null || (group.writesCuts() && tables.size === places.size))) publishCut(found);
+  }
+
+  function publishCut(found: ConsistentCut): void {
+    if (sameVersions(cut, found)) return;
     cut = found;
-    writing = writing.then(() =>
-      writeConsistent(lake, name, found, (id) => runners.get(id)?.table.folder ?? id).catch(options.onFeedFailure),
-    );
+    const folderOf = (id: string): string => {
+      const place = places.get(id);
+      return place === undefined ? id : tableFolder(place.schema, place.table);
+    };
+    writing = writing.then(() => writeConsistent(lake, name, found, folderOf).catch(options.onFeedFailure));
   }
 
   async function onMark(mark: Mark, offset: bigint): Promise<void> {
     if (Object.keys(mark.nextOffsets).some((topic) => !topics.has(topic))) {
       await shapes.refresh();
-      for (const { schema, table } of shapes.tables()) addTable(schema, table);
+      seeTables(true);
+      group?.tablesFound();
     }
     timeline.add(mark, offset);
+    const newest = timeline.newest();
+    if (newest !== null) cuts.marked(newest);
     steward.marked(mark);
   }
 
   /** Batches are planned when all marks that came together are known: fewer and fuller ones. */
   function onMarks(): void {
     lookForCut();
-    for (const runner of [...runners.values(), ...queryRunners]) runner.wake();
+    tables.wake();
   }
 
   /** Where the furthest-behind table stopped; null, where a table has no batch yet or a user's query keeps its own place. */
   async function firstMark(): Promise<bigint | null> {
-    if (runners.size === 0 || queryRunners.length > 0) return null;
     try {
-      const offsets = await Promise.all([...runners.values()].map(({ table }) => table.progressOffset()));
+      if (tables.size === 0 && group !== null) return await nearTheEnd();
+      if (tables.size === 0 || tables.queries().length > 0) return null;
+      const offsets = await Promise.all(tables.all().map(({ table }) => table.progressOffset()));
       if (offsets.includes(null)) return null;
       return offsets.reduce(
         (least, at) => (least === null || at === null || at < least ? at : least),
@@ -234,36 +198,102 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
     }
   }
 
-  const onFailure = (error: unknown): void => options.onFeedFailure?.(error);
-  const source = { reader: log.reader, name, clock, signal, onMark, onMarks, onFailure };
-  const feed = (): Promise<void> => feedMarks(source, firstMark);
-  function feedForeign(tables: readonly ForeignTable[]): Promise<void> {
+  async function nearTheEnd(): Promise<bigint | null> {
+    const bounds = await progressBounds(log.reader, name);
+    return bounds === null || bounds.end - MARKS_BACK < bounds.earliest ? null : bounds.end - MARKS_BACK;
+  }
+
+  let feedTurn = new AbortController();
+  const sourceOf = (until: AbortSignal) => ({
+    reader: log.reader,
+    name,
+    clock,
+    signal: until,
+    onMark,
+    onMarks,
+    onFailure,
+  });
+  async function feed(): Promise<void> {
+    while (!signal.aborted) {
+      feedTurn = new AbortController();
+      timeline.reset();
+      await feedMarks(sourceOf(AbortSignal.any([signal, feedTurn.signal])), firstMark);
+    }
+  }
+  function feedForeign(given: readonly ForeignTable[]): Promise<void> {
     const makeCuts = createCutMaker({
       reader: log.reader,
       logId,
-      topics: tables.map(({ topic }) => topic),
+      topics: given.map(({ topic }) => topic),
       stepOffsets: options.maxOffsetsPerTrigger,
       now: () => clock.now(),
     });
-    const above = (): number => Math.max(0, ...[...runners.values()].map(({ table }) => table.position().markSequence));
+    const above = (): number => Math.max(0, ...tables.all().map(({ table }) => table.position().markSequence));
     return feedCuts(
-      source,
+      sourceOf(signal),
       () => makeCuts(above()),
       () => looked++,
     );
+  }
+
+  async function begin(ids: readonly string[]): Promise<void> {
+    // Marks of a table that was found just now are still here; others' tables begin where their owners ended.
+    const found = ids.every((id) => unshared.has(id));
+    tables.pause((await options.pausedTables?.().catch(() => null)) ?? []);
+    if (ids.some((id) => !places.has(id))) {
+      await shapes.refresh();
+      seeTables(false);
+    }
+    for (const id of ids) {
+      const place = places.get(id);
+      if (place !== undefined) tables.add(place.schema, place.table);
+      unshared.delete(id);
+    }
+    keeper.drop();
+    if (found) tables.wake();
+    else feedTurn.abort();
+  }
+
+  function joinGroup(join: JoinGroup): WorkerGroup {
+    const sharedCheckpoint = !(options.checkpoint?.store ?? lake).uri.startsWith('file:');
+    return joinWorkers({
+      pipeline: name,
+      join,
+      sharedCheckpoint,
+      known: () => [...places.keys()],
+      begin,
+      end: (ids) => tables.remove(ids),
+      onShare(workers, writesCuts) {
+        // What another worker got needs no marks here.
+        for (const id of unshared.keys()) if (group?.isShared(id) === true) unshared.delete(id);
+        cuts.gather(writesCuts && workers > 1);
+        keeper.drop();
+        tables.wake();
+      },
+      onRefused: () =>
+        refusal.abort(
+          new StreamError(
+            'CHECKPOINT_NOT_SHARED',
+            `another stream worker has the tables, and the checkpoint ${(options.checkpoint?.store ?? lake).uri} is this machine's own`,
+            'stop one of the workers, or keep stream.checkpoint and the lake on a store that all workers reach (s3://…)',
+          ),
+        ),
+      onFailure,
+    });
   }
 
   async function reach(reached: () => boolean, other?: AbortSignal): Promise<void> {
     while (!reached() && !signal.aborted && other?.aborted !== true) await clock.sleep(WAIT_POLL_MS, signal);
   }
 
-  const active = (): TableRunner[] => [...runners.values()].filter((runner) => runner.state() === 'STREAMING');
+  const active = (): readonly TableRunner[] => tables.all().filter((runner) => runner.state() === 'STREAMING');
   const allAt = (sequence: number): boolean =>
-    [...active(), ...queryRunners.filter((runner) => runner.state() === 'STREAMING')].every(
+    [...active(), ...tables.queries().filter((runner) => runner.state() === 'STREAMING')].every(
       ({ table }) => table.position().markSequence >= sequence,
     );
 
   async function drain(other?: AbortSignal): Promise<void> {
+    await Promise.race([group?.joined, refused, ended(signal), ...(other === undefined ? [] : [ended(other)])]);
     if (foreign !== null) {
       const from = looked;
       // A whole look that began after this call, then every table at its newest cut.
@@ -271,7 +301,9 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
       return;
     }
     const bounds = await progressBounds(log.reader, name);
-    if (bounds === null || bounds.end === 0n) return;
+    if (bounds === null)
+      throw new LogError('LOG_TOPIC_MISSING', `the log has no topic ${progressTopic(name)}`, { retriable: false });
+    if (bounds.end === 0n) return;
     let last = -1;
     const from = (bounds.end > 1000n ? bounds.end - 1000n : bounds.earliest) as LogOffset;
     await readMarks({
@@ -289,36 +321,47 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
 
   async function stop(withinMs = 8000): Promise<void> {
     abort.abort();
-    const ended = Promise.all([feeding, ...[...runners.values(), ...queryRunners].map(({ done }) => done)]);
+    const over = Promise.all([feeding, ...[...tables.all(), ...tables.queries()].map(({ done }) => done)]);
     const giveUp = new AbortController();
+    const limit = clock.sleep(withinMs, giveUp.signal);
     // What hangs in a batch is left as it is: the batch runs again, and its objects are named by no commit.
-    const within = (work: Promise<unknown>): Promise<unknown> =>
-      Promise.race([work.catch(() => undefined), clock.sleep(withinMs, giveUp.signal)]);
-    await within(ended);
+    const within = (work: Promise<unknown>): Promise<unknown> => Promise.race([work.catch(() => undefined), limit]);
+    await within(over);
+    await within(group?.leave() ?? Promise.resolve());
     await within(writing.then(() => steward.settle()));
-    await within(Promise.all([publisher?.close(), ...[...runners.values()].map(({ table }) => table.close())]));
+    await within(Promise.all([cuts.close(), publisher?.close(), ...tables.all().map(({ table }) => table.close())]));
     giveUp.abort();
   }
 
   await shapes.refresh();
-  for (const { schema, table } of shapes.tables()) addTable(schema, table);
+  seeTables(false);
+  // The worker that shares out must know the tables; where there are none yet, the first mark brings them.
+  if (log.join != null) group = joinGroup(log.join);
   const feeding = foreign === null ? feed() : feedForeign(foreign);
   const done =
     options.trigger.kind === 'available-now'
       ? drain().then(() => stop())
       : feeding.then(async () => {
-          await Promise.all([...runners.values()].map((runner) => runner.done));
+          await Promise.all(tables.all().map((runner) => runner.done));
         });
 
   return {
-    status: () => reportStatus({ name, logId, runners: [...runners.values()], timeline, cut, inUse: budget.inUse() }),
+    status: () => ({
+      ...reportStatus({ name, logId, runners: tables.all(), timeline, cut, inUse: budget.inUse() }),
+      group:
+        group === null
+          ? null
+          : { workers: group.workers(), tables: tables.size, of: places.size, writesConsistent: group.writesCuts() },
+    }),
     async catchUp(lsn, other) {
+      await Promise.race([group?.joined, refused, ended(signal), ...(other === undefined ? [] : [ended(other)])]);
       await reach(() => {
         const closed = timeline.newestClosed();
         return (
           closed !== null &&
           closed.mark.confirmLsn >= lsn &&
           closed.mark.snapshotting.length === 0 &&
+          unshared.size === 0 &&
           allAt(closed.mark.sequence)
         );
       }, other);
@@ -330,8 +373,8 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
       return steward.confirmLsn(sequence);
     },
     quarantine(id) {
-      const runner = runners.get(id);
-      if (runner === undefined) return null;
+      const runner = tables.get(id);
+      if (runner === null) return null;
       return {
         list: (wanted) => runner.table.list(wanted),
         show: (row) => runner.table.show(row),
@@ -339,23 +382,17 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
         drop: (ids) => runner.exclusive((table) => table.drop(ids)),
       };
     },
-    owned(id) {
-      const runner = runners.get(id);
-      const target = targets.get(id);
-      if (runner === undefined || target === undefined) return null;
-      return {
-        target,
-        state: () => runner.state(),
-        position: () => runner.table.position(),
-        exclusive: (work) => runner.exclusive(work),
-        resume: () => runner.resume(),
-      };
-    },
-    pause: (id) => runners.get(id)?.pause(),
-    resume: (id) => runners.get(id)?.resume(),
+    owned: (id) => tables.owned(id),
+    pause: (id) => tables.pause([id]),
+    resume: (id) => tables.resume(id),
     stop,
-    done,
+    done: Promise.race([done, refused]),
   };
+}
+
+function ended(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
 }
 
 function sameVersions(a: ConsistentCut | null, b: ConsistentCut): boolean {

@@ -10,7 +10,11 @@ const SETTINGS = { partitions: 1, replicationFactor: 1, retentionMs: 7 * 24 * 36
 /** Records whose value would not fit are sent without it: the table has the whole. */
 const NOTHING = null;
 
-export function createQuarantinePublisher(log: EventLog, name: string, enabled: boolean): QuarantinePublisher | null {
+/** `identity`: of this process alone among the pipeline's stream workers, or they would fence each other. */
+export function createQuarantinePublisher(
+  log: EventLog,
+  { identity, enabled }: { readonly identity: string; readonly enabled: boolean },
+): QuarantinePublisher | null {
   if (!enabled) return null;
   let writer: Promise<LogWriter> | null = null;
   const known = new Set<string>();
@@ -22,16 +26,27 @@ export function createQuarantinePublisher(log: EventLog, name: string, enabled: 
         await log.admin.ensureTopics({ [topic]: SETTINGS });
         known.add(topic);
       }
-      writer ??= log.writer(`${name}.quarantine`);
-      const open = await writer;
-      await open.append(
-        records.map((record) =>
-          (record.value?.length ?? 0) > open.recordBytesMax ? { ...record, value: NOTHING } : record,
-        ),
-      );
+      writer ??= log.writer(identity);
+      const mine = writer;
+      try {
+        await append(await mine, records);
+      } catch (error) {
+        // A writer that lost its brokers, or was fenced, writes no more; the batch runs again with a new one.
+        if (writer === mine) writer = null;
+        await mine.then((open) => open.close()).catch(() => undefined);
+        throw error;
+      }
     },
     async close() {
       await (await writer?.catch(() => null))?.close();
     },
   };
+}
+
+async function append(writer: LogWriter, records: readonly OutgoingRecord[]): Promise<void> {
+  await writer.append(
+    records.map((record) =>
+      (record.value?.length ?? 0) > writer.recordBytesMax ? { ...record, value: NOTHING } : record,
+    ),
+  );
 }

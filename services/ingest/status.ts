@@ -39,7 +39,18 @@ export interface IngestStatus {
   readonly logMark: number;
   readonly consistent: { readonly lsn: string; readonly markSequence: number } | null;
   readonly bytesInHand: number;
+  /** Null: this process has every table. */
+  readonly group: GroupStatus | null;
   readonly tables: readonly TableStatus[];
+}
+
+/** This worker among those that share the tables. */
+export interface GroupStatus {
+  readonly workers: number;
+  /** Tables that this worker has, of all. */
+  readonly tables: number;
+  readonly of: number;
+  readonly writesConsistent: boolean;
 }
 
 export interface StatusInput {
@@ -51,7 +62,7 @@ export interface StatusInput {
   readonly inUse: number;
 }
 
-export function reportStatus({ name, logId, runners, timeline, cut, inUse }: StatusInput): IngestStatus {
+export function reportStatus({ name, logId, runners, timeline, cut, inUse }: StatusInput): Omit<IngestStatus, 'group'> {
   const newest = timeline.newest();
   return {
     pipeline: name,

@@ -39,7 +39,8 @@ export interface RunnerOptions<T extends Steppable> {
   readonly intervalMs: number;
   readonly budget: ByteBudget;
   readonly batchBytesEstimate: number;
-  readonly barrier: () => number | null;
+  /** Mark that the next batch may not pass, for a table that stands at `sequence`; null = none. */
+  readonly barrier: (sequence: number) => number | null;
   readonly signal: AbortSignal;
   /** Called after each step, before the next one may begin. */
   readonly afterStep: (result: StepResult) => void;
@@ -72,9 +73,13 @@ export interface TableRunner<T extends Steppable = IngestTable> {
   readonly done: Promise<void>;
 }
 
-/** Another stream worker commits this table: we stand by, and take over when it no longer does. */
+/**
+ * Another stream worker commits this table. While tables change hands that is over at once; where two pipelines write one lake
+ * we stand by, and take over when the other no longer does.
+ */
 export const OWNER_CONFLICT = 'OWNER_CONFLICT';
-const OWNED_RETRY_MS = 15_000;
+const OWNED_RETRY_MIN_MS = 500;
+const OWNED_RETRY_MAX_MS = 15_000;
 /** States that an edit of the contract may end: looked for this often, so that nothing has to be started again. */
 const ENDED_BY_CONTRACT: readonly string[] = ['CONTRACT_FAILED', 'SCHEMA_CONFLICT'];
 const CONTRACT_LOOK_MS = 1_000;
@@ -93,6 +98,7 @@ export function startTableRunner<T extends Steppable>(options: RunnerOptions<T>)
   let woken = false;
   let wakeUp: (() => void) | null = null;
   let emptyCommits = 0;
+  let cutShort = false;
 
   /** Steps and other work on the table, one at a time. */
   let turn: Promise<unknown> = Promise.resolve();
@@ -134,7 +140,8 @@ export function startTableRunner<T extends Steppable>(options: RunnerOptions<T>)
     stopped = stopOf(error);
     failures++;
     const owned = error instanceof MergeError && error.code === 'MERGE_TXN_CONFLICT';
-    const backoff = owned ? OWNED_RETRY_MS : Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** Math.min(failures, 10));
+    const [least, most] = owned ? [OWNED_RETRY_MIN_MS, OWNED_RETRY_MAX_MS] : [BACKOFF_MIN_MS, BACKOFF_MAX_MS];
+    const backoff = Math.min(most, least * 2 ** Math.min(failures - (owned ? 1 : 0), 10));
     const retryInMs = stopped === null ? backoff : 0;
     retrying = stopped !== null ? null : owned ? OWNER_CONFLICT : codeOf(error);
     options.onFailure({ id, error, stopped, retryInMs });
@@ -142,12 +149,14 @@ export function startTableRunner<T extends Steppable>(options: RunnerOptions<T>)
   }
 
   async function one(): Promise<StepResult> {
-    const barrier = options.barrier();
-    const limit = barrier !== null && table.position().markSequence < barrier ? barrier : null;
+    const before = table.position().markSequence;
+    const limit = options.barrier(before);
     const result = await options.budget.run(options.batchBytesEstimate, () => inTurn(() => table.step(limit)));
     failures = 0;
     retrying = null;
     if (result === 'ran') emptyCommits = table.appliedLast() === 0 ? emptyCommits + 1 : 0;
+    const reached = table.position().markSequence;
+    cutShort = limit !== null && reached === limit && reached > before;
     options.afterStep(result);
     return result;
   }
@@ -170,6 +179,8 @@ export function startTableRunner<T extends Steppable>(options: RunnerOptions<T>)
         if (retryInMs > 0) await clock.sleep(retryInMs, signal);
         continue;
       }
+      // A barrier is no reason to wait: what lies behind it is due by the same trigger.
+      if (cutShort) continue;
       if (result === 'idle') await rest();
       const wait =
         emptyCommits > EMPTY_COMMITS_FREE ? Math.max(EMPTY_COMMIT_MS, options.intervalMs) : options.intervalMs;

@@ -2,7 +2,11 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { CUTS, decodeShare, encodeShare, shareOut, type WorkerClaim } from './table-share.ts';
 
-const claim = (owned: readonly string[], known: readonly string[] = TABLES): WorkerClaim => ({ owned, known });
+const claim = (owned: readonly string[], known: readonly string[] = TABLES): WorkerClaim => ({
+  owned,
+  known,
+  local: false,
+});
 const TABLES = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
 const dataTables = (tables: readonly string[] | undefined): string[] => (tables ?? []).filter((id) => id !== CUTS);
 
@@ -11,7 +15,9 @@ function settle(start: ReadonlyMap<string, WorkerClaim>): Map<string, readonly s
   let claims = new Map(start);
   for (let round = 0; round < 10; round++) {
     const shares = shareOut(claims);
-    const next = new Map([...claims].map(([id, { known }]) => [id, { known, owned: shares.get(id)?.tables ?? [] }]));
+    const next = new Map(
+      [...claims].map(([id, { known, local }]) => [id, { known, local, owned: shares.get(id)?.tables ?? [] }]),
+    );
     if (JSON.stringify([...next]) === JSON.stringify([...claims])) break;
     claims = next;
   }
@@ -23,6 +29,7 @@ test('one worker has every table', () => {
     workers: 1,
     tables: [...TABLES, CUTS],
     known: TABLES,
+    refused: false,
   });
 });
 
@@ -58,7 +65,11 @@ test('the tables of a worker that is gone go to the others, who keep theirs', ()
 });
 
 test('from any claims: no table has two owners, and all come to rest evenly', () => {
-  const worker = fc.record({ owned: fc.subarray([...TABLES, CUTS]), known: fc.subarray(TABLES) });
+  const worker = fc.record({
+    owned: fc.subarray([...TABLES, CUTS]),
+    known: fc.subarray(TABLES),
+    local: fc.constant(false),
+  });
   fc.assert(
     fc.property(fc.array(worker, { minLength: 1, maxLength: 5 }), (workers) => {
       const claims = new Map(workers.map((each, i) => [`w${i}`, each]));
@@ -74,7 +85,7 @@ test('from any claims: no table has two owners, and all come to rest evenly', ()
 });
 
 test('a newer format of another worker is refused by name', () => {
-  const share = { workers: 1, tables: [], known: [] };
+  const share = { workers: 1, tables: [], known: [], refused: false };
   expect(decodeShare(encodeShare(share))).toEqual(share);
   expect(() => decodeShare(Buffer.from('{"formatVersion":2}'))).toThrow(/format 2/);
 });

@@ -14,6 +14,8 @@ export interface WorkerClaim {
   readonly owned: readonly string[];
   /** All tables of the pipeline that it knows of. */
   readonly known: readonly string[];
+  /** Its checkpoint is its machine's own: it can share with nobody. */
+  readonly local: boolean;
 }
 
 export interface WorkerShare {
@@ -21,9 +23,12 @@ export interface WorkerShare {
   readonly tables: readonly string[];
   /** All tables that were shared out, this one's and others'. */
   readonly known: readonly string[];
+  /** It gets nothing, because the checkpoints are not shared. */
+  readonly refused: boolean;
 }
 
 export function shareOut(claims: ReadonlyMap<string, WorkerClaim>): Map<string, WorkerShare> {
+  if (claims.size > 1 && [...claims.values()].some(({ local }) => local)) return oneAlone(claims);
   const ids = [...claims.keys()].toSorted();
   const known = [...new Set(ids.flatMap((id) => [...(claims.get(id)?.known ?? [])]))].toSorted();
   const claimedBy = new Map<string, string>();
@@ -39,8 +44,20 @@ export function shareOut(claims: ReadonlyMap<string, WorkerClaim>): Map<string, 
   }
   const cuts = claimedBy.get(CUTS) ?? ids.toSorted((a, b) => sizeOf(shares, a) - sizeOf(shares, b))[0];
   if (cuts !== undefined) shares.get(cuts)?.push(CUTS);
-  return new Map(ids.map((id) => [id, { workers: ids.length, tables: shares.get(id) ?? [], known }]));
+  return new Map(ids.map((id) => [id, { workers: ids.length, tables: shares.get(id) ?? [], known, refused: false }]));
 }
+
+/** Whoever has most already keeps all. */
+function oneAlone(claims: ReadonlyMap<string, WorkerClaim>): Map<string, WorkerShare> {
+  const ids = [...claims.keys()].toSorted();
+  const first =
+    ids.toSorted((a, b) => (claims.get(b)?.owned.length ?? 0) - (claims.get(a)?.owned.length ?? 0))[0] ?? '';
+  const alone = shareOut(new Map([[first, { ...(claims.get(first) ?? NOTHING), local: false }]]));
+  const nothing: WorkerShare = { workers: 1, tables: [], known: [], refused: true };
+  return new Map(ids.map((id) => [id, alone.get(id) ?? nothing]));
+}
+
+const NOTHING: WorkerClaim = { owned: [], known: [], local: true };
 
 const sizeOf = (shares: ReadonlyMap<string, readonly string[]>, id: string): number => shares.get(id)?.length ?? 0;
 
@@ -80,13 +97,18 @@ export function encodeShare(share: WorkerShare): Buffer {
 /** @throws StreamError FORMAT_NEWER */
 export function decodeClaim(bytes: Buffer): WorkerClaim {
   const body = decode(bytes);
-  return { owned: texts(body['owned']), known: texts(body['known']) };
+  return { owned: texts(body['owned']), known: texts(body['known']), local: body['local'] === true };
 }
 
 /** @throws StreamError FORMAT_NEWER */
 export function decodeShare(bytes: Buffer): WorkerShare {
   const body = decode(bytes);
-  return { workers: Number(body['workers'] ?? 1), tables: texts(body['tables']), known: texts(body['known']) };
+  return {
+    workers: Number(body['workers'] ?? 1),
+    tables: texts(body['tables']),
+    known: texts(body['known']),
+    refused: body['refused'] === true,
+  };
 }
 
 function decode(bytes: Buffer): Record<string, unknown> {

@@ -4,8 +4,9 @@
  * consumer group, and cannot raise its own epoch safely (KIP-360).
  */
 import { createRequire } from 'node:module';
-import { Kafka, logLevel, type Admin, type KafkaConfig, type SASLOptions } from 'kafkajs';
+import { Kafka, logLevel, type Admin, type ISocketFactory, type KafkaConfig, type SASLOptions } from 'kafkajs';
 import { kafkaError } from './kafka-error.ts';
+import { createKafkaSockets, type KafkaSockets } from './kafka-sockets.ts';
 import type { ProducerStamp } from './kafka-batch.ts';
 import {
   createErrorFromCode,
@@ -88,7 +89,6 @@ interface InternalCluster {
 
 const load = createRequire(import.meta.url);
 const Cluster = load('kafkajs/src/cluster') as new (options: object) => InternalCluster;
-const createSocketFactory = load('kafkajs/src/network/socketFactory') as () => unknown;
 const TRANSACTION_COORDINATOR = 1;
 const GROUP_COORDINATOR = 0;
 const READ_COMMITTED = 1;
@@ -177,15 +177,19 @@ async function saslOptions(options: KafkaConnectionOptions): Promise<SASLOptions
   };
 }
 
+/** The library's type names Node's `Socket`, and hands over `ssl` as it was given. */
+const socketsOf = (sockets: KafkaSockets): ISocketFactory => sockets.factory as unknown as ISocketFactory;
+
 /** Runs `action` with a connected admin client, which is closed afterwards. */
 export async function withAdmin<T>(options: KafkaConnectionOptions, action: (admin: Admin) => Promise<T>): Promise<T> {
   return withLogin(options, async (sasl) => {
-    const admin = new Kafka(baseConfig(options, sasl)).admin();
+    const sockets = createKafkaSockets();
+    const admin = new Kafka({ ...baseConfig(options, sasl), socketFactory: socketsOf(sockets) }).admin();
     try {
       await admin.connect();
       return await action(admin);
     } finally {
-      await admin.disconnect().catch(() => undefined);
+      await sockets.close(() => admin.disconnect());
     }
   });
 }
@@ -212,13 +216,14 @@ async function withLogin<T>(
 }
 
 export async function connectKafka(options: KafkaConnectionOptions): Promise<KafkaClient> {
-  const connect = (): Promise<InternalCluster> =>
+  const connect = (): Promise<{ readonly cluster: InternalCluster; readonly sockets: KafkaSockets }> =>
     withLogin(options, async (sasl) => {
+      const sockets = createKafkaSockets();
       const config = baseConfig(options, sasl);
       const cluster = new Cluster({
         ...config,
         logger: new Kafka(config).logger(),
-        socketFactory: createSocketFactory(),
+        socketFactory: sockets.factory,
         allowAutoTopicCreation: false,
         metadataMaxAge: 300_000,
         isolationLevel: READ_COMMITTED,
@@ -226,12 +231,12 @@ export async function connectKafka(options: KafkaConnectionOptions): Promise<Kaf
       try {
         await cluster.connect();
       } catch (error) {
-        await cluster.disconnect().catch(() => undefined);
+        await sockets.close(() => cluster.disconnect());
         throw error;
       }
-      return cluster;
+      return { cluster, sockets };
     });
-  let cluster = await connect();
+  let current = await connect();
   /** A login that fails later, on a new connection: the credential was rotated; begin with what is valid now. */
   const guarded = async <T>(action: () => Promise<T>): Promise<T> => {
     try {
@@ -239,9 +244,9 @@ export async function connectKafka(options: KafkaConnectionOptions): Promise<Kaf
     } catch (cause) {
       const error = kafkaError(cause, options.brokers);
       if (error.code !== 'LOG_AUTHENTICATION' || options.credentials == null) throw error;
-      const old = cluster;
-      cluster = await connect();
-      await old.disconnect().catch(() => undefined);
+      const old = current;
+      current = await connect();
+      await old.sockets.close(() => old.cluster.disconnect());
       try {
         return await action();
       } catch (second) {
@@ -249,12 +254,16 @@ export async function connectKafka(options: KafkaConnectionOptions): Promise<Kaf
       }
     }
   };
-  return clientOn(() => cluster, guarded);
+  return clientOn(
+    () => current.cluster,
+    guarded,
+    () => current.sockets.close(() => current.cluster.disconnect()),
+  );
 }
 
 type Guard = <T>(action: () => Promise<T>) => Promise<T>;
 
-function clientOn(cluster: () => InternalCluster, guarded: Guard): KafkaClient {
+function clientOn(cluster: () => InternalCluster, guarded: Guard, close: () => Promise<void>): KafkaClient {
   const coordinator = (id: string): Promise<InternalBroker> =>
     cluster().findGroupCoordinator({ groupId: id, coordinatorType: TRANSACTION_COORDINATOR });
   const groupCoordinator = async (group: string): Promise<InternalBroker> => {
@@ -378,6 +387,6 @@ function clientOn(cluster: () => InternalCluster, guarded: Guard): KafkaClient {
         const broker = await groupCoordinator(group);
         await broker.leaveGroup({ groupId: group, memberId });
       }),
-    close: () => cluster().disconnect(),
+    close,
   };
 }

@@ -179,11 +179,24 @@ async function readIdentity(
 }
 
 async function firstValue(reader: LogReader, topic: string): Promise<string | null> {
-  const bounds = (await reader.bounds(topic)).get(0);
+  const bounds = (await whileNew(() => reader.bounds(topic))).get(0);
   if (bounds === undefined) return null;
   for await (const batch of reader.read(topic, 0, bounds.earliest, bounds.end)) {
     const value = batch.values[0];
     if (value != null) return value.toString();
   }
   return null;
+}
+
+/** A topic that another process has just created: brokers name it before they serve it. */
+async function whileNew<T>(action: () => Promise<T>): Promise<T> {
+  const deadline = Date.now() + IDENTITY_WAIT_MS;
+  for (;;) {
+    try {
+      return await action();
+    } catch (error) {
+      if (!(error instanceof LogError) || error.code !== 'LOG_TOPIC_MISSING' || Date.now() >= deadline) throw error;
+      await sleep(100);
+    }
+  }
 }

@@ -14,6 +14,7 @@ const RANGE_WAIT_MS = 100;
 /** How long a range waits for transactions below its end that are committed but not yet marked so in the partition. */
 const UNSTABLE_MS_MAX = 60_000;
 const NEW_LEADER_MS_MAX = 5000;
+const NEW_TOPIC_ATTEMPTS = 50;
 const EARLIEST = -2;
 const LAST_STABLE = -1;
 
@@ -202,9 +203,12 @@ async function fetchUntil(
 
 async function listOffsets(client: KafkaClient, topic: string, timestampMs: number): Promise<Map<number, bigint>> {
   for (let attempt = 0; ; attempt++) {
+    let named = false;
     try {
       const byLeader = new Map<number, number[]>();
-      (await client.leaders(topic)).forEach((leader, partition) => {
+      const leaders = await client.leaders(topic);
+      named = true;
+      leaders.forEach((leader, partition) => {
         const list = byLeader.get(leader);
         if (list === undefined) byLeader.set(leader, [partition]);
         else list.push(partition);
@@ -217,8 +221,10 @@ async function listOffsets(client: KafkaClient, topic: string, timestampMs: numb
       }
       return new Map([...found].sort(([a], [b]) => a - b));
     } catch (error) {
-      const stale = error instanceof LogError && STALE.has(brokerErrorType(error.cause));
-      if (!stale || attempt >= 10) throw error;
+      const type = error instanceof LogError ? brokerErrorType(error.cause) : '';
+      // A topic that was just created has a leader in the metadata before that leader serves it.
+      const young = named && type === 'UNKNOWN_TOPIC_OR_PARTITION';
+      if (!(STALE.has(type) || young) || attempt >= NEW_TOPIC_ATTEMPTS) throw error;
       await delay(100);
       await client.refresh();
     }

@@ -3,6 +3,8 @@ export const dataTopic = (name: string, schema: string, table: string): string =
   `${name}.${topicPart(schema)}.${topicPart(table)}`;
 export const progressTopic = (name: string): string => `${name}.__progress`;
 export const readerTopic = (name: string): string => `${name}.__reader`;
+/** What stream workers tell each other of their tables. */
+export const workersTopic = (name: string): string => `${name}.__workers`;
 export const quarantineTopic = (name: string, schema: string, table: string): string =>
   `${dataTopic(name, schema, table)}.quarantine`;
 

@@ -16,6 +16,8 @@ export type StreamErrorCode =
   | 'LEDGER_MISMATCH'
   /** A persisted form newer than this program. */
   | 'FORMAT_NEWER'
+  /** Several workers, and a checkpoint that only one machine reaches. */
+  | 'CHECKPOINT_NOT_SHARED'
   /** A checkpoint file that is not what it should be. */
   | 'CHECKPOINT_CORRUPT'
   /** Rows awaiting a base outgrew their memory limit. */

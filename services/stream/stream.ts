@@ -94,7 +94,8 @@ export function createQuery<B extends StreamBatch>(options: QueryOptions<B>): Qu
     if (planned === null) {
       const reached = cuts.findLast(({ sequence }) => barrier === null || sequence <= barrier);
       if (reached !== undefined) position = { ...at, markSequence: reached.sequence };
-      if (!options.hasLeftovers()) return null;
+      // A batch of leftovers ends at the newest mark: not while a barrier stands before that.
+      if (!options.hasLeftovers() || reached !== cuts.at(-1)) return null;
     }
     planAt = now();
     const wanted: BatchPlan = {

@@ -135,7 +135,7 @@ export const STATE_CODES = {
     title: 'another worker writes this table',
     exit: ExitCode.namedState,
     retry: true,
-    remedy: 'nothing if several workers are meant to run: this one stands by for the table; else stop the second one',
+    remedy: 'nothing while workers come and go: it passes; if it stays, stop the second pipeline that writes this lake',
   },
   BATCH_ID_TAKEN: {
     code: 'SLU-6026',
@@ -157,6 +157,13 @@ export const STATE_CODES = {
     exit: ExitCode.namedState,
     retry: false,
     remedy: 'remove the checkpoint folder named in the message and start again',
+  },
+  CHECKPOINT_NOT_SHARED: {
+    code: 'SLU-6040',
+    title: 'several stream workers, and a checkpoint that only one machine reaches',
+    exit: ExitCode.usage,
+    retry: false,
+    remedy: 'keep the lake and stream.checkpoint on a store that all workers reach (s3://…), or run one worker',
   },
   AWAITING_LIMIT: {
     code: 'SLU-6029',

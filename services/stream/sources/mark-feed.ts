@@ -1,6 +1,7 @@
 /** Reads `<name>.__progress` from an offset and follows it: each mark, in order, with its own offset. */
 import { MARK_FORMAT } from '../../log/event.ts';
 import type { Mark } from '../../log/event.ts';
+import { LogError } from '../../log/log.ts';
 import type { LogReader } from '../../log/log.ts';
 import { parseLsn } from '../../log/position.ts';
 import type { LogOffset, Lsn } from '../../log/position.ts';
@@ -22,7 +23,12 @@ export async function progressBounds(
   reader: LogReader,
   name: string,
 ): Promise<{ readonly earliest: LogOffset; readonly end: LogOffset } | null> {
-  return (await reader.bounds(progressTopic(name))).get(0) ?? null;
+  try {
+    return (await reader.bounds(progressTopic(name))).get(0) ?? null;
+  } catch (error) {
+    if (error instanceof LogError && error.code === 'LOG_TOPIC_MISSING') return null;
+    throw error;
+  }
 }
 
 /** What stands there now, up to `to`. */
