@@ -82,6 +82,55 @@ test('answers as a map does, through flushes, merges and reopening', async () =>
   );
 });
 
+test('a run at a held place stands below what came after it, through flushes and merges', async () => {
+  await rm(dir, { recursive: true, force: true });
+  let index = await open();
+  const put = async (version: number, ids: readonly number[], file: number, path: string): Promise<void> => {
+    const rows = ids.map((id, row) => ({ id, file, row, lsn: version }));
+    const added = [{ ordinal: file, path }];
+    await index.apply({ version: BigInt(version), entries: entriesOf(rows), added, removed: [], truncate: null });
+  };
+  const ids = Array.from({ length: 200 }, (_, id) => id);
+  const old = index.reserveOrdinal();
+  await put(1, ids, old, 'old');
+  const place = index.holdPlace();
+  // Enough later changes for flushes and merges on both sides of the place.
+  for (let version = 2; version < 30; version++)
+    await put(version, [version, version + 1], index.reserveOrdinal(), `f${version}`);
+  const { name, path } = index.newRunPath();
+  const moved = index.reserveOrdinal();
+  const writer = await createRun(path, ids.length);
+  await writer.append(entriesOf(ids.map((id) => ({ id, file: moved, row: id, lsn: 1 }))), ids.length);
+  await writer.finish();
+  const change = { version: 30n, added: [{ ordinal: moved, path: 'moved' }], removed: ['old'], truncate: null };
+  expect(await index.applyRuns(change, [name], place)).toBe(true);
+  place.release();
+  const check = (): void => {
+    find(index, ids).forEach((found, id) => {
+      if (id >= 2 && id <= 30) expect(index.pathOf(found![0])).toBe(`f${Math.min(id, 29)}`);
+      else expect(found).toEqual([moved, id, 1]);
+    });
+  };
+  check();
+  await index.flush();
+  check();
+  await index.close();
+  index = await open();
+  expect(index.version()).toBe(30n);
+  check();
+  await index.close();
+});
+
+test('a lost place takes no run', async () => {
+  await rm(dir, { recursive: true, force: true });
+  const index = await open();
+  const place = index.holdPlace();
+  index.forgetPlaces();
+  expect(await index.applyRuns({ version: 1n, added: [], removed: [], truncate: null }, [], place)).toBe(false);
+  expect(index.version()).toBe(null);
+  await index.close();
+});
+
 describe('a run file', () => {
   const many = Array.from({ length: 20_000 }, (_, id) => ({ id, file: 1, row: id, lsn: 1 }));
   async function write(): Promise<string> {

@@ -3,19 +3,20 @@
  * names the table version that it mirrors, and `follow.ts` brings it to the snapshot before use.
  *
  * A log-structured merge: each commit's entries go to a table in memory; when it holds MEMORY_ENTRIES it becomes a sorted
- * file, and files of like size are merged in the background. Runs stand newest first, and the newest run that holds a key holds
- * all its living rows. An entry can be outdated in one way only: its row was deleted (by a vector or with its file) by
+ * file, and files of like size are merged, both in another thread. Runs stand newest first, and the newest run that holds a key
+ * holds all its living rows. An entry can be outdated in one way only: its row was deleted (by a vector or with its file) by
  * another writer. The reader of an answer checks that against the snapshot, so foreign deletes need no work here.
  */
 import { randomUUID } from 'node:crypto';
-import { mkdir, readdir, rm, unlink } from 'node:fs/promises';
+import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ENTRY_WORDS, emptyLookup, type Lookup } from './entry.ts';
+import { createPlaces, type HeldPlace } from './held-places.ts';
 import { IndexError } from './index-error.ts';
 import { loadManifest, newestTruncate, saveManifest, type Manifest, type TruncatePosition } from './manifest.ts';
-import { createRun, openRun, type FileRun } from './run-file.ts';
+import { mergeApart } from './merge-thread.ts';
+import { openRun, type FileRun } from './run-file.ts';
 import { createMemoryTable, sortedTable, type MemoryTable } from './memory-table.ts';
-import { memorySource, mergeRuns, type MergeRules, type MergeSource } from './run-merge.ts';
 
 /** Entries kept in memory before they go to disk: 10 MB. */
 export const MEMORY_ENTRIES = 262_144;
@@ -51,11 +52,23 @@ export interface KeyIndex {
   paths(): Iterable<string>;
   /** A number for a file to be; it counts once `apply` names it. */
   reserveOrdinal(): number;
+  /** Where the next number stands, for threads that number files too: `Atomics.add` to it. */
+  ordinalCounter(): SharedArrayBuffer;
+  /**
+   * Keeps a place between what is in the index now and what comes. A compaction takes it with the snapshot that it reads: its
+   * run goes there, below what was written meanwhile, whose keys then need not be taken out of it.
+   */
+  holdPlace(): HeldPlace;
+  /** Says that entries came in another order than commits of this writer: held places are of no use any more. */
+  forgetPlaces(): void;
   /** `order`: row numbers in hash order. @throws IndexError INDEX_CORRUPT */
   lookup(hashes: Uint32Array, order: Uint32Array): Lookup;
   apply(change: IndexChange): Promise<void>;
-  /** Adds a run file built elsewhere (in `dir`) as the newest, and saves. */
-  applyRun(change: IndexChange, fileName: string): Promise<void>;
+  /**
+   * Adds run files built elsewhere (in the index's folder, of different keys) as the newest, or at a held place, and saves.
+   * False, and nothing done, when the place was lost: the index is then brought up by following the log.
+   */
+  applyRuns(change: Omit<IndexChange, 'entries'>, fileNames: readonly string[], place?: HeldPlace): Promise<boolean>;
   /** Forgets everything, on disk too. */
   reset(): Promise<void>;
   /** Name and path for a run file to be built in the folder. */
@@ -123,14 +136,19 @@ function indexOver(
   const memoryEntriesMax = options.memoryEntries ?? MEMORY_ENTRIES;
   let version = manifest?.tableVersion ?? null;
   let truncate = manifest?.truncate ?? null;
-  let nextOrdinal = manifest?.nextOrdinal ?? 0;
+  const counter = new Uint32Array(new SharedArrayBuffer(4));
+  counter[0] = manifest?.nextOrdinal ?? 0;
   const pathByOrdinal = new Map(manifest?.files ?? []);
   const ordinalByPath = new Map([...pathByOrdinal].map(([ordinal, path]) => [path, ordinal]));
   /** Newest first: the table that changes go to, then those that are on their way to disk. */
   let memory: MemoryTable[] = [createMemoryTable()];
   let runs: FileRun[] = [...opened];
-  let background: Promise<void> = Promise.resolve();
-  let busy = 0;
+  const places = createPlaces<MemoryTable | FileRun>();
+  let flushLine: Promise<void> = Promise.resolve();
+  let mergeLine: Promise<void> = Promise.resolve();
+  let saveLine: Promise<void> = Promise.resolve();
+  let flushing = 0;
+  let merging = false;
   /** Background work begun before a reset comes to nothing. */
   let resets = 0;
   let failure: Error | null = null;
@@ -149,19 +167,24 @@ function indexOver(
       tableId: identity.tableId,
       keyColumns: identity.keyColumns,
       tableVersion: version,
-      nextOrdinal,
+      nextOrdinal: 0,
       truncate,
       files: [...pathByOrdinal],
       runs: [],
     };
   }
-  async function save(state: Manifest | null): Promise<void> {
-    if (state === null) return;
-    const names = runs.map((run) => run.path.slice(dir.length + 1));
-    await saveManifest(dir, { ...state, runs: names });
+  /** One after the other, each with what holds when its turn comes: an older one never ends later. */
+  function save(): Promise<void> {
+    const write = async (): Promise<void> => {
+      if (lastSaved === null) return;
+      const names = runs.map((run) => run.path.slice(dir.length + 1));
+      // Runs may name ordinals younger than the version that they mirror: no number is given twice.
+      await saveManifest(dir, { ...lastSaved, nextOrdinal: Atomics.load(counter, 0), runs: names });
+    };
+    return (saveLine = saveLine.then(write, write));
   }
 
-  function register(change: IndexChange): void {
+  function register(change: Omit<IndexChange, 'entries'>): void {
     version = change.version;
     truncate = newestTruncate(truncate, change.truncate);
     for (const path of change.removed) {
@@ -178,42 +201,35 @@ function indexOver(
     }
   }
 
-  function rules(keepAll: boolean): MergeRules {
-    const known = nextOrdinal;
-    const cutoff = options.fenceCutoffSecond();
-    return {
-      keepAll,
-      keepsRow: (file) => file >= known || pathByOrdinal.has(file),
-      keepsFence: (second) => second >= cutoff,
-    };
-  }
-
-  /** Writes `sources` (newest first) as one run; null when nothing of them is of use any more. */
-  async function writeRun(sources: readonly MergeSource[]): Promise<FileRun | null> {
+  /** Writes tables and files (newest first) as one run; null when nothing of them is of use any more. */
+  async function writeRun(tables: readonly MemoryTable[], files: readonly FileRun[]): Promise<FileRun | null> {
+    const full = tables.filter((table) => table.count() > 0);
+    if (full.length + files.length === 0) return null;
     const { path } = newRunPath();
-    const writer = await createRun(
+    const job = {
       path,
-      sources.reduce((sum, source) => sum + source.count, 0),
+      memory: full.map((table) => table.entries()),
+      files: files.map((run) => run.path),
+      known: Atomics.load(counter, 0),
+      living: Uint32Array.from(pathByOrdinal.keys()),
+      fenceCutoffSecond: options.fenceCutoffSecond(),
+    };
+    const count = await mergeApart(
+      job,
+      files.reduce((sum, run) => sum + run.count, 0),
     );
-    try {
-      await mergeRuns(sources, rules(false), (entries, count) => writer.append(entries, count));
-      if ((await writer.finish()) > 0) return openRun(path);
-    } catch (error) {
-      await writer.abort().catch(() => undefined);
-      throw error;
-    }
-    await unlink(path);
-    return null;
+    return count === 0 ? null : openRun(path);
   }
 
   /** Replaces neighbouring files by their merge. */
   async function mergeFiles(parts: readonly FileRun[]): Promise<void> {
     const epoch = resets;
-    const merged = await writeRun(parts);
+    const merged = await writeRun([], parts);
     if (epoch !== resets) return discard(merged);
     const at = runs.indexOf(parts[0] as FileRun);
+    places.replace(parts, merged ?? runs[at + parts.length] ?? null);
     runs = [...runs.slice(0, at), ...(merged === null ? [] : [merged]), ...runs.slice(at + parts.length)];
-    await save(lastSaved);
+    await save();
     for (const part of parts) await discard(part);
   }
 
@@ -228,35 +244,54 @@ function indexOver(
     const frozen = memory;
     const state = currentManifest();
     memory = [createMemoryTable(), ...frozen];
-    const sources = frozen.map((table) => memorySource(table.sorted())).filter((source) => source.count > 0);
-    const run = sources.length === 0 ? null : await writeRun(sources);
-    if (epoch !== resets) return discard(run);
-    // Later changes went to newer tables meanwhile.
+    const groups = places.cut(frozen);
+    const written: (FileRun | null)[] = [];
+    for (const group of groups) written.push(await writeRun(group, []));
+    if (epoch !== resets) {
+      for (const run of written) await discard(run);
+      return;
+    }
+    // Oldest first, so that a place finds the layer below it. Later changes went to newer tables meanwhile.
+    for (let i = groups.length - 1; i >= 0; i--) {
+      const run = written[i] ?? null;
+      if (run !== null) runs = [run, ...runs];
+      places.replace(groups[i] ?? [], runs[0] ?? null);
+    }
     memory = memory.filter((table) => !frozen.includes(table));
-    if (run !== null) runs = [run, ...runs];
-    await save((lastSaved = state));
+    lastSaved = state;
+    await save();
   }
 
-  async function maintain(force: boolean): Promise<void> {
-    if (force || memoryCount() > memoryEntriesMax) await flushMemory();
+  function flush(): Promise<void> {
+    flushing++;
+    flushLine = flushLine
+      .then(flushMemory)
+      .catch(fail)
+      .finally(() => {
+        flushing--;
+        startMerges();
+      });
+    return flushLine;
+  }
+  function startMerges(): void {
+    if (merging) return;
+    merging = true;
+    mergeLine = mergeWhileDue()
+      .catch(fail)
+      .finally(() => {
+        merging = false;
+      });
+  }
+  async function mergeWhileDue(): Promise<void> {
     for (;;) {
-      const parts = pickMerge(runs);
+      let parts: readonly FileRun[] | null = null;
+      for (const group of places.cut(runs)) parts ??= pickMerge(group);
       if (parts === null) return;
       await mergeFiles(parts);
     }
   }
-  function startMaintenance(force: boolean): Promise<void> {
-    if (busy > 0 && !force) return background;
-    busy++;
-    background = background
-      .then(() => maintain(force))
-      .catch((error: unknown) => {
-        failure ??= error instanceof Error ? error : new Error(String(error));
-      })
-      .finally(() => {
-        busy--;
-      });
-    return background;
+  function fail(error: unknown): void {
+    failure ??= error instanceof Error ? error : new Error(String(error));
   }
   function throwFailure(): void {
     if (failure === null) return;
@@ -271,7 +306,13 @@ function indexOver(
     pathOf: (ordinal) => pathByOrdinal.get(ordinal),
     ordinalOf: (path) => ordinalByPath.get(path),
     paths: () => ordinalByPath.keys(),
-    reserveOrdinal: () => nextOrdinal++,
+    reserveOrdinal: () => Atomics.add(counter, 0, 1),
+    ordinalCounter: () => counter.buffer,
+    holdPlace() {
+      if ((memory[0]?.count() ?? 0) > 0) memory = [createMemoryTable(), ...memory];
+      return places.hold(memory[1] ?? runs[0] ?? null);
+    },
+    forgetPlaces: () => places.forget(),
     lookup: (hashes, order) => lookupIn(memory, runs, hashes, order),
     async apply(change) {
       throwFailure();
@@ -280,24 +321,31 @@ function indexOver(
         memory = [createMemoryTable(), sortedTable(change.entries), ...memory];
       else memory[0]?.add(change.entries);
       const count = memoryCount();
-      if (count > memoryEntriesMax) void startMaintenance(false);
+      if (count > memoryEntriesMax && flushing === 0) void flush();
       if (count > Math.max(MEMORY_ENTRIES_MAX, memoryEntriesMax * 4)) {
-        await background;
+        await flushLine;
         throwFailure();
       }
     },
-    async applyRun(change, fileName) {
-      await startMaintenance(true);
+    async applyRuns(change, fileNames, place) {
+      await flush();
       throwFailure();
+      if (place?.valid() === false) return false;
       register(change);
-      runs = [openRun(join(dir, fileName)), ...runs];
+      const added = fileNames.map((name) => openRun(join(dir, name)));
+      const older = place === undefined ? (runs[0] ?? null) : (places.olderThan(place) as FileRun | null);
+      const at = older === null ? runs.length : runs.indexOf(older);
+      runs = [...runs.slice(0, at), ...added, ...runs.slice(at)];
       lastSaved = currentManifest();
-      await save(lastSaved);
+      await save();
+      startMerges();
+      return true;
     },
     async reset() {
-      await background;
+      await Promise.all([flushLine, mergeLine]);
       failure = null;
       resets++;
+      places.forget();
       for (const run of runs) run.close();
       runs = [];
       memory = [createMemoryTable()];
@@ -306,16 +354,19 @@ function indexOver(
       lastSaved = null;
       pathByOrdinal.clear();
       ordinalByPath.clear();
+      await saveLine;
       await rm(join(dir, 'manifest.json'), { force: true });
       await removeStrays(dir, new Set());
     },
     newRunPath,
     async flush() {
-      await startMaintenance(true);
+      await flush();
+      await mergeLine;
       throwFailure();
     },
     async close() {
-      await startMaintenance(true);
+      await flush();
+      await mergeLine;
       for (const run of runs) run.close();
       runs = [];
       throwFailure();

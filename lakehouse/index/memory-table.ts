@@ -2,7 +2,7 @@
  * The newest entries, in memory: an open-addressing hash table over them. A key written again replaces its entry in place,
  * so that a busy key costs one entry; entries are sorted once, when the table goes to disk.
  */
-import { ENTRY_WORDS, addAnswer, searchEntries, sortEntries, type Lookup } from './entry.ts';
+import { ENTRY_WORDS, addAnswer, searchEntries, type Lookup } from './entry.ts';
 import { HASH_WORDS } from './key-hash.ts';
 
 const NONE = 0xffff_ffff;
@@ -14,8 +14,8 @@ export interface MemoryTable {
   add(entries: Uint32Array): void;
   /** Looks up the pending keys; those not found move to the front. Returns how many they are. */
   find(hashes: Uint32Array, pending: Uint32Array, pendingCount: number, into: Lookup): number;
-  /** All entries, in hash order. */
-  sorted(): Uint32Array;
+  /** A copy of all entries, for a sort elsewhere; `sorted` when they are in hash order already (then it is no copy). */
+  entries(): { readonly entries: Uint32Array; readonly sorted: boolean };
 }
 
 export function createMemoryTable(): MemoryTable {
@@ -27,6 +27,8 @@ export function createMemoryTable(): MemoryTable {
   let generations = new Uint32Array(512);
   let count = 0;
   let generation = 0;
+  /** Entries that nothing leads to any more. */
+  let orphans = 0;
 
   function grow(): void {
     const larger = new Uint32Array(entries.length * 2);
@@ -69,6 +71,7 @@ export function createMemoryTable(): MemoryTable {
         const held = slots[slot] ?? NONE;
         if (held !== NONE && generations[held] !== generation) {
           // What hung on the older entry is older too.
+          for (let hung = next[held] ?? NONE; hung !== NONE; hung = next[hung] ?? NONE) orphans++;
           next[held] = NONE;
           put(added, at, held);
           continue;
@@ -90,15 +93,15 @@ export function createMemoryTable(): MemoryTable {
       }
       return left;
     },
-    sorted() {
-      const reachable = new Uint32Array(count * ENTRY_WORDS);
+    entries() {
+      if (orphans === 0) return { entries: entries.slice(0, count * ENTRY_WORDS), sorted: false };
+      const reachable = new Uint32Array((count - orphans) * ENTRY_WORDS);
       let at = 0;
       for (const slot of slots)
         for (let entry = slot; entry !== NONE; entry = next[entry] ?? NONE) {
-          reachable.set(entries.subarray(entry * ENTRY_WORDS, (entry + 1) * ENTRY_WORDS), at);
-          at += ENTRY_WORDS;
+          for (let word = 0; word < ENTRY_WORDS; word++) reachable[at++] = entries[entry * ENTRY_WORDS + word] ?? 0;
         }
-      return sortEntries(reachable.subarray(0, at));
+      return { entries: reachable, sorted: false };
     },
   };
 }
@@ -123,7 +126,7 @@ export function sortedTable(entries: Uint32Array): MemoryTable {
       }
       return left;
     },
-    sorted: () => entries,
+    entries: () => ({ entries, sorted: true }),
   };
 }
 

@@ -3,7 +3,7 @@ import { unlink } from 'node:fs/promises';
 import { ENTRY_WORDS, sortEntries } from './entry.ts';
 import type { KeyIndex } from './key-index.ts';
 import { createRun, openRun, type FileRun } from './run-file.ts';
-import { memorySource, mergeRuns } from './run-merge.ts';
+import { memorySource, mergeRuns, type MergeSource } from './run-merge.ts';
 
 /** Entries sorted in memory at a time: 40 MB. */
 const CHUNK_ENTRIES = 1_000_000;
@@ -12,12 +12,11 @@ export type BuiltRun =
   | { readonly kind: 'memory'; readonly entries: Uint32Array }
   | { readonly kind: 'file'; readonly name: string };
 
-export type KeepsRow = (file: number, row: number) => boolean;
-
 export interface RunBuilder {
   add(entries: Uint32Array): Promise<void>;
-  /** `keeps` leaves out entries of rows that died meanwhile. */
-  finish(keeps?: KeepsRow): Promise<BuiltRun>;
+  finish(): Promise<BuiltRun>;
+  /** The same, always as a file; its name, or null when there is no entry. */
+  finishFile(): Promise<string | null>;
   /** Removes what is left of unfinished work. */
   dispose(): Promise<void>;
 }
@@ -47,6 +46,28 @@ export function createRunBuilder(index: Pick<KeyIndex, 'newRunPath'>, chunkEntri
     await writer.finish();
   }
 
+  async function finish(): Promise<BuiltRun> {
+    const rest = sortedChunk();
+    if (chunks.length === 0) return { kind: 'memory', entries: rest };
+    const runs: FileRun[] = chunks.map((path) => openRun(path));
+    try {
+      return { kind: 'file', name: await writeFile([...runs, memorySource(rest)]) };
+    } finally {
+      for (const run of runs) run.close();
+    }
+  }
+  async function writeFile(sources: readonly MergeSource[]): Promise<string> {
+    const { name, path } = index.newRunPath();
+    const writer = await createRun(
+      path,
+      sources.reduce((sum, source) => sum + source.count, 0),
+    );
+    const keepAll = { keepsRow: () => true, keepsFence: () => true, keepAll: true };
+    await mergeRuns(sources, keepAll, (entries, count) => writer.append(entries, count));
+    await writer.finish();
+    return name;
+  }
+
   return {
     async add(entries) {
       if (entries.length === 0) return;
@@ -54,37 +75,14 @@ export function createRunBuilder(index: Pick<KeyIndex, 'newRunPath'>, chunkEntri
       pendingWords += entries.length;
       if (pendingWords >= chunkEntries * ENTRY_WORDS) await spill();
     },
-    async finish(keeps = () => true) {
-      const rest = sortedChunk();
-      if (chunks.length === 0) return { kind: 'memory', entries: keepRows(rest, keeps) };
-      const runs: FileRun[] = chunks.map((path) => openRun(path));
-      try {
-        const sources = [...runs, memorySource(rest)];
-        const { name, path } = index.newRunPath();
-        const writer = await createRun(
-          path,
-          sources.reduce((sum, source) => sum + source.count, 0),
-        );
-        const keepAll = { keepsRow: keeps, keepsFence: () => true, keepAll: true };
-        await mergeRuns(sources, keepAll, (entries, count) => writer.append(entries, count));
-        await writer.finish();
-        return { kind: 'file', name };
-      } finally {
-        for (const run of runs) run.close();
-      }
+    finish,
+    async finishFile() {
+      const built = await finish();
+      if (built.kind === 'file') return built.name;
+      return built.entries.length === 0 ? null : writeFile([memorySource(built.entries)]);
     },
     async dispose() {
       for (const path of chunks) await unlink(path).catch(() => undefined);
     },
   };
-}
-
-function keepRows(entries: Uint32Array, keeps: KeepsRow): Uint32Array {
-  let kept = 0;
-  for (let at = 0; at < entries.length; at += ENTRY_WORDS) {
-    if (!keeps(entries[at + 4] ?? 0, entries[at + 5] ?? 0)) continue;
-    if (kept !== at) entries.copyWithin(kept, at, at + ENTRY_WORDS);
-    kept += ENTRY_WORDS;
-  }
-  return kept === entries.length ? entries : entries.slice(0, kept);
 }

@@ -41,6 +41,7 @@ export async function followTable(table: FollowedTable, snapshot: Snapshot): Pro
   const { index } = table;
   const from = index.version();
   if (from === snapshot.version) return 'current';
+  index.forgetPlaces();
   assertKeyColumns(snapshot, table.keyColumns);
   if (from !== null && from < snapshot.version && snapshot.version - from <= FOLLOW_COMMITS_MAX) {
     const commits = await readCommits(snapshot, from);
@@ -215,7 +216,7 @@ async function indexFiles(
     const change = { version: snapshot.version, added, removed, truncate: null };
     const built = await builder.finish();
     if (built.kind === 'memory') await index.apply({ ...change, entries: built.entries });
-    else await index.applyRun({ ...change, entries: new Uint32Array(0) }, built.name);
+    else await index.applyRuns(change, [built.name]);
   } finally {
     await builder.dispose();
   }

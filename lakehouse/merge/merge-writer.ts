@@ -64,8 +64,8 @@ export interface MergeTableOptions {
 
 /** Commits between two looks at whether to compact: a look costs a pass over the list of files. */
 const COMPACTION_LOOK_COMMITS = 16;
-/** Columns rewritten at a time beside running merges, bytes: some tenths of a second of the one thread. */
-const AUTO_COMPACT_BYTES = 32 * 1024 * 1024;
+/** Columns of one rewritten file beside running merges, bytes: the thread that rewrites needs some four times as much. */
+const AUTO_COMPACT_BYTES = 16 * 1024 * 1024;
 /** Races lost in a row before a batch gives up: writers that commit without a pause are met by patience. */
 const RACES_MAX = 200;
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -197,14 +197,19 @@ export async function openMergeTable(options: MergeTableOptions): Promise<OwnedM
   }
 
   async function optimize(request: CompactOptions): Promise<CompactResult> {
-    const snapshot = await inTurn(async () => {
+    const begun = await inTurn(async () => {
       assertOpen();
-      return state.refresh();
+      const newest = await state.refresh();
+      return newest === null ? null : { newest, owner: await compactOwner(state, newest, inTurn) };
     });
-    if (snapshot === null) throw new MergeError('MERGE_BAD_BATCH', uri, 'there is no table to optimize yet');
+    if (begun === null) throw new MergeError('MERGE_BAD_BATCH', uri, 'there is no table to optimize yet');
     const signal = request.signal === undefined ? stop.signal : AbortSignal.any([request.signal, stop.signal]);
     const wanted: CompactOptions = { codec: settings.codec, now, ...request, signal };
-    return compactTable(snapshot, wanted, compactOwner(state, inTurn));
+    try {
+      return await compactTable(begun.newest, wanted, begun.owner);
+    } finally {
+      begun.owner?.place.release();
+    }
   }
 
   async function resolveAgain(given: PreparedMerge): Promise<Resolved> {
@@ -233,13 +238,19 @@ export async function openMergeTable(options: MergeTableOptions): Promise<OwnedM
   };
 }
 
-function compactOwner(state: TableState, inTurn: ReturnType<typeof createTurn>): CompactOwner | null {
-  const index = state.openIndex();
+async function compactOwner(
+  state: TableState,
+  snapshot: Snapshot,
+  inTurn: ReturnType<typeof createTurn>,
+): Promise<CompactOwner | null> {
   const keyFields = state.keyFields();
   // Without an open index the next batch's follows the log to the new files.
-  if (index === null || keyFields === null) return null;
+  if (state.openIndex() === null || keyFields === null) return null;
+  const index = await state.index(snapshot, keyFields);
+  if (index === null) return null;
   return {
     index,
+    place: index.holdPlace(),
     keyColumns: keyFields.map((field) => field.name),
     vectors: state.vectors,
     exclusively: (work) =>

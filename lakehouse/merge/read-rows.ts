@@ -11,7 +11,10 @@ import type { Snapshot } from '../table/snapshot.ts';
 import { TableError } from '../table/table-error.ts';
 import { partitionColumn } from '../read/partition-column.ts';
 
-export function openDataFile(snapshot: Snapshot, file: AddFile): Promise<ParquetFile> {
+/** What reading a file of a table takes of its snapshot. */
+export type FileTable = Pick<Snapshot, 'store' | 'version' | 'metadata'>;
+
+export function openDataFile(snapshot: FileTable, file: AddFile): Promise<ParquetFile> {
   const key = keyOfPath(file.path, snapshot.store.uri);
   if (key === null)
     throw new TableError(
@@ -24,7 +27,7 @@ export function openDataFile(snapshot: Snapshot, file: AddFile): Promise<Parquet
 
 /** The fields' columns for the given rows (ascending), or all rows. */
 export async function readRows(
-  snapshot: Snapshot,
+  snapshot: FileTable,
   file: AddFile,
   opened: ParquetFile,
   fields: readonly StructField[],
@@ -42,7 +45,7 @@ export async function readRows(
 
 /** The same for all rows, a row group at a time. */
 export async function* readRowGroups(
-  snapshot: Snapshot,
+  snapshot: FileTable,
   file: AddFile,
   fields: readonly StructField[],
 ): AsyncGenerator<{ readonly rowStart: number; readonly batch: ColumnBatch }> {
@@ -54,12 +57,12 @@ export async function* readRowGroups(
     yield { rowStart, batch: withPartitions(snapshot, file, fields, batch, batch.rowCount) };
 }
 
-function storedFields(snapshot: Snapshot, fields: readonly StructField[]): StructField[] {
+function storedFields(snapshot: FileTable, fields: readonly StructField[]): StructField[] {
   return fields.filter((field) => !snapshot.metadata.partitionColumns.includes(field.name));
 }
 
 function withPartitions(
-  snapshot: Snapshot,
+  snapshot: FileTable,
   file: AddFile,
   fields: readonly StructField[],
   stored: ColumnBatch,

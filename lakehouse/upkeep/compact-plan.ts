@@ -12,7 +12,15 @@ export interface CompactPlanRules {
   readonly deletedShareMax: number;
   /** Rewrite every file (a new order is wanted). */
   readonly all: boolean;
+  /** Leave files be that a compaction filled up to its own limit, however small they came out. */
+  readonly keepFull?: boolean;
 }
+
+/** In `add.tags` of a file that was written up to the writer's limit. */
+export const FULL_FILE_TAG = 'sluice.full';
+const isFull = (file: AddFile): boolean => file.tags?.[FULL_FILE_TAG] === 'true';
+/** Rows remember their file in 16 bits, and a bin's files are read in one go. */
+const BIN_FILES_MAX = 16_384;
 
 /** Files that become one bin's output; of one partition. */
 export interface Bin {
@@ -34,12 +42,18 @@ export function planBins(snapshot: Snapshot, rules: CompactPlanRules): readonly 
 function planPartition(files: readonly AddFile[], rules: CompactPlanRules): readonly Bin[] {
   if (rules.all) return pack(files, rules.targetBytes);
   const purged = files.filter((file) => deletedShare(file) > rules.deletedShareMax);
-  const small = files.filter((file) => !purged.includes(file) && Number(file.size) < rules.targetBytes * 0.75);
+  const worn = new Set(purged);
+  const small = files.filter(
+    (file) =>
+      !worn.has(file) && Number(file.size) < rules.targetBytes * 0.75 && !(rules.keepFull === true && isFull(file)),
+  );
   // Joined class by class, so that a row is rewritten once a class and not with every small file that comes.
   const classes = new Map<number, AddFile[]>();
   for (const file of small) {
     const size = Math.floor(Math.log2(Math.max(1, Number(file.size))) / 3);
-    classes.set(size, [...(classes.get(size) ?? []), file]);
+    const members = classes.get(size);
+    if (members === undefined) classes.set(size, [file]);
+    else members.push(file);
   }
   const joined: AddFile[] = [];
   let carried: AddFile[] = [];
@@ -50,7 +64,7 @@ function planPartition(files: readonly AddFile[], rules: CompactPlanRules): read
     carried = [];
   }
   return pack([...purged, ...joined], rules.targetBytes).filter(
-    (bin) => bin.files.length > 1 || bin.files.some((file) => purged.includes(file)),
+    (bin) => bin.files.length > 1 || bin.files.some((file) => worn.has(file)),
   );
 }
 
@@ -65,7 +79,7 @@ function pack(files: readonly AddFile[], targetBytes: number): Bin[] {
   };
   for (const file of files) {
     const living = Number(file.size) * (1 - deletedShare(file));
-    if (open.length > 0 && bytes + living > targetBytes) close();
+    if (open.length > 0 && (bytes + living > targetBytes || open.length === BIN_FILES_MAX)) close();
     open.push(file);
     bytes += living;
   }
@@ -105,7 +119,7 @@ export function autoCompaction(snapshot: Snapshot, rules: AutoCompactRules): Com
   let deleted = 0;
   let worn = 0;
   for (const file of snapshot.files) {
-    if (Number(file.size) < rules.smallBytes) small++;
+    if (Number(file.size) < rules.smallBytes && !isFull(file)) small++;
     const share = deletedShare(file);
     if (share > 1 - rules.livingShareMin) worn++;
     const count = recordCount(file) ?? 0;
@@ -119,5 +133,6 @@ export function autoCompaction(snapshot: Snapshot, rules: AutoCompactRules): Com
     filesMin: Math.max(4, Math.floor(rules.smallFilesMax / 2)),
     deletedShareMax: tableWorn ? rules.tableDeletedShareMax : 1 - rules.livingShareMin,
     all: false,
+    keepFull: true,
   };
 }

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from 'vitest';
 import { columnFrom } from '../../test/support/column-from.ts';
 import { canonicalRows } from '../../test/support/canonical-rows.ts';
@@ -47,7 +48,7 @@ async function write(table: OwnedMergeTable, ids: readonly number[], lsn: bigint
   await table.commit(prepared, { txns: [{ appId: 'a', version: lsn }], info: {}, timestampMs: 0 });
 }
 const open = (store: ObjectStore): Promise<OwnedMergeTable> =>
-  openMergeTable({ store, indexDir: join(root, String(++folders)) });
+  openMergeTable({ store, indexDir: join(root, String(++folders)), autoCompact: null });
 async function idsOf(store: ObjectStore): Promise<number[]> {
   const snapshot = await openSnapshot(store);
   const rows = await canonicalRows(snapshot.schema, scan(snapshot));
@@ -75,6 +76,55 @@ describe('a compaction', () => {
     const table = await open(store);
     await write(table, [1, 2], 1n);
     expect(await table.optimize()).toMatchObject({ version: null, filesRemoved: 0 });
+    await table.close();
+  });
+  test.each([0, Infinity])(
+    'goes on beside batches, whose keys the index still finds (apartBytes: %s)',
+    { timeout: 60_000 },
+    async (apartBytes) => {
+      const store = createMemoryStore();
+      const table = await open(store);
+      const many = Array.from({ length: 3_000 }, (_, id) => id);
+      for (let i = 0; i < 5; i++) await write(table, many.slice(i * 600, (i + 1) * 600), BigInt(i + 1));
+      const compacting = table.optimize({ apartBytes });
+      let lsn = 10n;
+      let racing = true;
+      void compacting.finally(() => (racing = false));
+      // Rows of files that are being rewritten: marked in the new ones, and found again by the next batch.
+      while (racing) {
+        await write(
+          table,
+          many.filter((id) => id % 7 === Number(lsn % 6n)),
+          ++lsn,
+        );
+        // A store in memory answers at once: messages of the other thread would never get a turn.
+        await setImmediate();
+      }
+      expect(await compacting).toMatchObject({ binsLost: 0 });
+      await write(table, many, ++lsn);
+      expect(table.lastFollow()).toBe('current');
+      expect(await idsOf(store)).toEqual(many);
+      await table.close();
+    },
+  );
+  test('that is stopped in its thread leaves the table as it was', { timeout: 60_000 }, async () => {
+    const memory = createMemoryStore();
+    const stop = new AbortController();
+    let armed = false;
+    const store: ObjectStore = {
+      ...memory,
+      async get(key, range) {
+        if (armed && key.endsWith('.parquet')) stop.abort(new Error('enough'));
+        return memory.get(key, range);
+      },
+    };
+    const table = await open(store);
+    for (let i = 0; i < 4; i++) await write(table, [i], BigInt(i + 1));
+    armed = true;
+    await expect(table.optimize({ apartBytes: 0, signal: stop.signal })).rejects.toThrow('enough');
+    armed = false;
+    expect(await table.optimize({ apartBytes: 0 })).toMatchObject({ filesRemoved: 4 });
+    expect(await idsOf(store)).toEqual([0, 1, 2, 3]);
     await table.close();
   });
   test('that lost to new vectors maps them onto its output', async () => {

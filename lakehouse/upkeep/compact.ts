@@ -6,9 +6,10 @@
  * old files are marked in the new ones (a vector at birth); only a bin of which a winner removed a file is left out.
  */
 import { randomUUID } from 'node:crypto';
-import { createRunBuilder, type RunBuilder } from '../index/run-builder.ts';
+import { rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { HeldPlace } from '../index/held-places.ts';
 import type { KeyIndex } from '../index/key-index.ts';
-import type { FileSettings } from '../merge/data-files.ts';
 import { vectorStats } from '../merge/file-stats.ts';
 import { putObject } from '../merge/put-object.ts';
 import { NO_ROWS, createVectorCache, type VectorCache } from '../merge/vector-cache.ts';
@@ -18,12 +19,14 @@ import { mappingMode } from '../table/column-mapping.ts';
 import { commitTo, type Operation, type Proposal } from '../table/commit.ts';
 import { encodeDeletionVectors } from '../table/deletion-vector.ts';
 import { assertWritable } from '../table/protocol.ts';
-import { subtractRows, unionRows, type RowSet } from '../table/row-bitmap.ts';
+import { subtractRows, type RowSet } from '../table/row-bitmap.ts';
 import { parseSchema, schemaText } from '../table/schema-json.ts';
 import { refreshSnapshot, type Snapshot } from '../table/snapshot.ts';
 import { TableError } from '../table/table-error.ts';
 import { planBins, type Bin, type CompactPlanRules } from './compact-plan.ts';
-import { rewriteBin, rowsFrom, type OutputFile, type RewrittenBin } from './rewrite-bin.ts';
+import { rowsFrom, type OutputFile } from './rewrite-bin.ts';
+import type { IndexedBin, RewriteJob } from './rewrite-job.ts';
+import { rewriteApart } from './rewrite-thread.ts';
 import type { RowOrder } from './row-order.ts';
 
 export interface CompactOptions {
@@ -37,12 +40,16 @@ export interface CompactOptions {
   readonly fileBytesMax?: number;
   readonly now?: () => number;
   readonly signal?: AbortSignal;
+  /** Beside an owner, groups of this many bytes and more are rewritten in another thread; default 1 MB. */
+  readonly apartBytes?: number;
 }
 
 /** The table's merge writer, where there is one: its index is pointed to the new places, its commits take turns with ours. */
 export interface CompactOwner {
   readonly keyColumns: readonly string[];
   readonly index: KeyIndex;
+  /** In the index, held since the snapshot that is compacted was the newest. Released by its owner. */
+  readonly place: HeldPlace;
   readonly vectors: VectorCache;
   /** Runs between two commits of the owner, with the newest snapshot it knows; what it answers is the newest then. */
   exclusively(work: (snapshot: Snapshot) => Promise<Snapshot>): Promise<void>;
@@ -69,8 +76,9 @@ const NOTHING: CompactResult = {
   rowsPurged: 0,
   binsLost: 0,
 };
-/** A group is committed when its bins have this many input bytes. */
-const GROUP_BYTES = 1024 * 1024 * 1024;
+/** A group is committed when its bins have this many input bytes: what it holds until then is some bytes a row. */
+const GROUP_BYTES = 256 * 1024 * 1024;
+const APART_BYTES = 1024 * 1024;
 const DEFAULT_PLAN: CompactPlanRules = { targetBytes: 128 * 1024 * 1024, filesMin: 2, deletedShareMax: 0, all: false };
 
 /** @throws TableError PROTOCOL_UNSUPPORTED | COMMIT_CONTENTION | COMMIT_CONFLICT | DATA_FILE_MISSING; StoreError; ParquetError */
@@ -118,7 +126,7 @@ function add(a: CompactResult, b: CompactResult): CompactResult {
 interface Work {
   /** The snapshot that the bins were read from. */
   readonly read: Snapshot;
-  readonly bins: readonly RewrittenBin[];
+  readonly bins: readonly IndexedBin[];
   readonly vectors: VectorCache;
   readonly options: CompactOptions;
   readonly nowMs: number;
@@ -132,41 +140,38 @@ async function compactGroup(
 ): Promise<CompactResult> {
   const nowMs = (options.now ?? Date.now)();
   const vectors = owner?.vectors ?? createVectorCache();
-  const builder = owner === null ? null : createRunBuilder(owner.index);
-  const settings: FileSettings = {
-    store: snapshot.store,
-    metadata: snapshot.metadata,
-    schema: snapshot.schema,
-    codec: options.codec ?? 'snappy',
-    fileRowsMax: options.fileRowsMax ?? 4_000_000,
-    fileBytesMax: options.fileBytesMax ?? 128 * 1024 * 1024,
-    reserveOrdinal: owner === null ? null : () => owner.index.reserveOrdinal(),
-    nowMs,
-    dataChange: false,
+  const folder = owner === null ? null : dirname(owner.index.newRunPath().path);
+  const job: RewriteJob = {
+    table: { uri: snapshot.store.uri, version: snapshot.version, metadata: snapshot.metadata, schema: snapshot.schema },
+    bins: group,
+    settings: {
+      codec: options.codec ?? 'snappy',
+      fileRowsMax: options.fileRowsMax ?? 4_000_000,
+      fileBytesMax: options.fileBytesMax ?? 128 * 1024 * 1024,
+      nowMs,
+    },
+    order: options.order ?? null,
+    index:
+      owner === null || folder === null
+        ? null
+        : { folder, keyColumns: owner.keyColumns, counter: owner.index.ordinalCounter() },
   };
+  const bytes = group.reduce((sum, bin) => sum + bin.bytes, 0);
+  const apart = owner !== null && bytes >= (options.apartBytes ?? APART_BYTES);
+  const bins = await rewriteApart(job, snapshot.store, { apart, vectors, signal: options.signal });
+  const spare = new Set(bins.flatMap(({ run }) => run ?? []));
   try {
-    const bins: RewrittenBin[] = [];
-    for (const bin of group)
-      bins.push(
-        await rewriteBin(
-          {
-            snapshot,
-            settings,
-            vectors,
-            keyColumns: owner?.keyColumns ?? null,
-            order: options.order ?? null,
-            onEntries: async (entries) => builder?.add(entries),
-          },
-          bin,
-        ),
-      );
-    return await commitGroup({ read: snapshot, bins, vectors, options, nowMs }, owner, builder);
+    // What the batches wrote meanwhile goes to disk now, not while they wait for the commit.
+    if (spare.size > 0) await owner?.index.flush();
+    options.signal?.throwIfAborted();
+    return await commitGroup({ read: snapshot, bins, vectors, options, nowMs }, owner, spare);
   } finally {
-    await builder?.dispose();
+    for (const name of spare) await rm(join(folder ?? '', name), { force: true });
   }
 }
 
-async function commitGroup(work: Work, owner: CompactOwner | null, builder: RunBuilder | null): Promise<CompactResult> {
+/** @param spare run files that nothing has taken over yet */
+async function commitGroup(work: Work, owner: CompactOwner | null, spare: Set<string>): Promise<CompactResult> {
   let result = NOTHING;
   const commit = async (start: Snapshot): Promise<Snapshot> => {
     let staged = await stageGroup(work, start);
@@ -180,8 +185,8 @@ async function commitGroup(work: Work, owner: CompactOwner | null, builder: RunB
     };
     const done = await commitTo(start, staged, rebase, work.options.now === undefined ? {} : { now: work.options.now });
     result = { ...(staged?.result ?? NOTHING), version: done.version };
-    if (owner !== null && builder !== null && done.version !== null && staged !== null)
-      await pointIndex(owner.index, builder, staged, done.version);
+    if (owner !== null && done.version !== null && staged !== null)
+      for (const taken of await pointIndex(owner, staged, done.version)) spare.delete(taken);
     return done.snapshot;
   };
   if (owner === null) await commit(await refreshSnapshot(work.read));
@@ -193,8 +198,7 @@ interface StagedGroup extends Proposal {
   readonly result: CompactResult;
   readonly outputs: readonly OutputFile[];
   readonly inputs: readonly AddFile[];
-  /** Rows of new files that were deleted before the files were committed. */
-  readonly dead: ReadonlyMap<OutputFile, RowSet>;
+  readonly bins: readonly IndexedBin[];
 }
 
 /** The group against a snapshot as it is now; null when no bin is left. */
@@ -203,6 +207,7 @@ async function stageGroup(work: Work, snapshot: Snapshot): Promise<StagedGroup |
   const dead = new Map<OutputFile, RowSet>();
   const outputs: OutputFile[] = [];
   const inputs: AddFile[] = [];
+  const bins: IndexedBin[] = [];
   let rowsPurged = 0;
   let binsLost = 0;
   for (const bin of work.bins) {
@@ -212,6 +217,7 @@ async function stageGroup(work: Work, snapshot: Snapshot): Promise<StagedGroup |
       continue;
     }
     for (const [output, rows] of marked) dead.set(output, rows);
+    bins.push(bin);
     outputs.push(...bin.outputs);
     inputs.push(...bin.inputs.flatMap((file) => snapshot.files.get(file.path) ?? []));
     rowsPurged += bin.rowsPurged;
@@ -234,7 +240,7 @@ async function stageGroup(work: Work, snapshot: Snapshot): Promise<StagedGroup |
     result,
     outputs,
     inputs,
-    dead,
+    bins,
   };
 }
 
@@ -242,9 +248,9 @@ async function stageGroup(work: Work, snapshot: Snapshot): Promise<StagedGroup |
 async function markedSince(
   { vectors }: Work,
   snapshot: Snapshot,
-  bin: RewrittenBin,
+  bin: IndexedBin,
 ): Promise<ReadonlyMap<OutputFile, RowSet> | null> {
-  const marked = new Map<OutputFile, RowSet>();
+  const since = new Map<number, RowSet>();
   for (const [number, before] of bin.inputs.entries()) {
     const now = snapshot.files.get(before.path);
     if (now === null) return null;
@@ -252,11 +258,13 @@ async function markedSince(
     const old = (await vectors.rowsOf(snapshot.store, [before])).get(before.path) ?? NO_ROWS;
     const current = (await vectors.rowsOf(snapshot.store, [now])).get(now.path) ?? NO_ROWS;
     if (subtractRows(old, current).length > 0) return null;
-    const since = subtractRows(current, old);
-    for (const output of bin.outputs) {
-      const rows = rowsFrom(output, number, since);
-      if (rows.length > 0) marked.set(output, unionRows(marked.get(output) ?? NO_ROWS, rows));
-    }
+    since.set(number, subtractRows(current, old));
+  }
+  const marked = new Map<OutputFile, RowSet>();
+  if (since.size === 0) return marked;
+  for (const output of bin.outputs) {
+    const rows = rowsFrom(output, since);
+    if (rows.length > 0) marked.set(output, rows);
   }
   return marked;
 }
@@ -328,15 +336,17 @@ function operationOf({ options }: Work, result: CompactResult): Operation {
   };
 }
 
-/** One bulk run: every row that lives in the new files at the committed version. An index elsewhere follows the log. */
-async function pointIndex(index: KeyIndex, builder: RunBuilder, staged: StagedGroup, version: bigint): Promise<void> {
-  if (index.version() !== version - 1n) return;
-  const deadRows = new Map<number, RowSet | null>();
-  for (const output of staged.outputs) {
-    if (output.ordinal !== null) deadRows.set(output.ordinal, staged.dead.get(output) ?? null);
-  }
-  const dead = new Map([...deadRows].map(([ordinal, rows]) => [ordinal, rows === null ? null : new Set(rows)]));
-  const built = await builder.finish((file, row) => dead.has(file) && dead.get(file)?.has(row) !== true);
+/**
+ * One bulk run a bin: every row that was written to its new files, put below what batches wrote meanwhile. Rows that died since
+ * need not be taken out: their keys have newer entries above, or are dead by the vector. An index that moved otherwise
+ * follows the log instead. Answers the run files that the index took over.
+ */
+async function pointIndex(
+  { index, place }: CompactOwner,
+  staged: StagedGroup,
+  version: bigint,
+): Promise<readonly string[]> {
+  if (index.version() !== version - 1n || !place.valid()) return [];
   const paths = new Set(staged.actions.adds.map((file) => file.path));
   const change = {
     version,
@@ -346,6 +356,6 @@ async function pointIndex(index: KeyIndex, builder: RunBuilder, staged: StagedGr
     removed: staged.inputs.map((file) => file.path),
     truncate: null,
   };
-  if (built.kind === 'memory') await index.apply({ ...change, entries: built.entries });
-  else await index.applyRun({ ...change, entries: new Uint32Array(0) }, built.name);
+  const runs = staged.bins.flatMap(({ run }) => run ?? []);
+  return (await index.applyRuns(change, runs, place)) ? runs : [];
 }

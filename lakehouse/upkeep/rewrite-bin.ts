@@ -4,13 +4,12 @@
  */
 import { columnBytes, writeDataFiles, type FileSettings, type RowsToWrite } from '../merge/data-files.ts';
 import { arrangeRows, joinBatches, pickRows, rowIdentity } from '../merge/delete-rows.ts';
-import { readRowGroups } from '../merge/read-rows.ts';
+import { readRowGroups, type FileTable } from '../merge/read-rows.ts';
 import { NO_ROWS, type VectorCache } from '../merge/vector-cache.ts';
 import type { AddFile } from '../table/actions.ts';
 import type { ColumnBatch } from '../table/column.ts';
 import { containsRow, type RowSet } from '../table/row-bitmap.ts';
-import type { Snapshot } from '../table/snapshot.ts';
-import type { Bin } from './compact-plan.ts';
+import { FULL_FILE_TAG, type Bin } from './compact-plan.ts';
 import { orderRows, type RowOrder } from './row-order.ts';
 
 export interface OutputFile {
@@ -30,7 +29,7 @@ export interface RewrittenBin {
 }
 
 export interface RewriteInput {
-  readonly snapshot: Snapshot;
+  readonly snapshot: FileTable;
   readonly settings: FileSettings;
   readonly vectors: VectorCache;
   /** Null where no index is kept. */
@@ -65,13 +64,19 @@ export async function rewriteBin(input: RewriteInput, bin: Bin): Promise<Rewritt
       pending.rows += part.rowCount;
       pending.bytes += part.columns.reduce((sum, column) => sum + columnBytes(column), 0);
       if (pending.rows < settings.fileRowsMax && pending.bytes < settings.fileBytesMax) continue;
-      outputs.push(...(await writePending(input, pending)));
+      outputs.push(...(await writePending(input, pending)).map(asFull));
       pending = nothing();
     }
   }
   if (pending.rows > 0) outputs.push(...(await writePending(input, pending)));
   return { inputs: bin.files, outputs, rowsPurged };
 }
+
+/** Written up to the limit: joining it with others would only write it again. */
+const asFull = (output: OutputFile): OutputFile => ({
+  ...output,
+  add: { ...output.add, tags: { ...output.add.tags, [FULL_FILE_TAG]: 'true' } },
+});
 
 const nothing = (): Pending => ({ parts: [], fromFile: [], fromRow: [], rows: 0, bytes: 0 });
 
@@ -99,7 +104,9 @@ async function writePending(input: RewriteInput, pending: Pending): Promise<Outp
     fromFile = Uint16Array.from(rows, (row) => fromFile[row] ?? 0);
     fromRow = Uint32Array.from(rows, (row) => fromRow[row] ?? 0);
   }
-  const written = await writeDataFiles(settings, rowsToWrite(batch, keyColumns));
+  // The limit is met by the last row group, and passed a little: no reason to cut the file in two.
+  const roomy = { ...settings, fileRowsMax: settings.fileRowsMax * 2, fileBytesMax: settings.fileBytesMax * 2 };
+  const written = await writeDataFiles(roomy, rowsToWrite(batch, keyColumns));
   if (keyColumns !== null) await input.onEntries(written.entries);
   return written.adds.map((add, i): OutputFile => {
     const file = written.files[i];
@@ -124,11 +131,27 @@ function rowsToWrite(batch: ColumnBatch, keyColumns: readonly string[] | null): 
   };
 }
 
-/** Rows of an output file that came from the given rows of the bin's file `number`. */
-export function rowsFrom(output: OutputFile, number: number, rows: RowSet): RowSet {
+/**
+ * Rows of an output file that came from the given rows of the bin's files (by the file's number). One pass over the output,
+ * however many files: it may be done while batches wait.
+ */
+export function rowsFrom(output: OutputFile, wanted: ReadonlyMap<number, RowSet>): RowSet {
   const { fromFile, fromRow } = output;
+  const marks = new Map([...wanted].map(([number, rows]) => [number, bitmapOf(rows)]));
   const found: number[] = [];
-  for (let row = 0; row < fromRow.length; row++)
-    if (fromFile[row] === number && containsRow(rows, fromRow[row] ?? 0)) found.push(row);
+  let file = -1;
+  let bits: Uint8Array | undefined;
+  for (let row = 0; row < fromRow.length; row++) {
+    if (fromFile[row] !== file) bits = marks.get((file = fromFile[row] ?? 0));
+    if (bits === undefined) continue;
+    const from = fromRow[row] ?? 0;
+    if (((bits[from >>> 3] ?? 0) & (1 << (from & 7))) !== 0) found.push(row);
+  }
   return Uint32Array.from(found);
+}
+
+function bitmapOf(rows: RowSet): Uint8Array {
+  const bits = new Uint8Array(((rows.at(-1) ?? 0) >>> 3) + 1);
+  for (const row of rows) bits[row >>> 3] = (bits[row >>> 3] ?? 0) | (1 << (row & 7));
+  return bits;
 }
