@@ -14,7 +14,7 @@ import { openLog } from './assemble/log.ts';
 import { piiKey } from './assemble/log-privacy.ts';
 import { openReplica, openSource } from './assemble/source.ts';
 import { lakeReaches } from './lake-reaches.ts';
-import { verifyOne, type TableReport } from './verify-tables.ts';
+import { verifyOne, type SampleSize, type TableReport } from './verify-tables.ts';
 
 export interface VerifySession {
   readonly config: Config;
@@ -28,6 +28,7 @@ export interface VerifySession {
 export interface VerifyHow {
   readonly where?: string | null;
   readonly bytesPerSecond?: number | null;
+  readonly sample?: SampleSize;
   readonly options?: Partial<VerifyOptions>;
 }
 

@@ -13,7 +13,8 @@ import type { Replaced, TableShape } from '../log/event.ts';
 import { parseLsn } from '../log/position.ts';
 import { MARK_PREFIX } from '../reader/message-pump.ts';
 import type { PostgresSource } from '../reader/source.ts';
-import { quoteLiteral } from '../reader/sql-text.ts';
+import { quoteLiteral, quoteTable } from '../reader/sql-text.ts';
+import { drawSample, type Sample } from '../replay/verify/buckets.ts';
 import { comparableColumns, lakeSnapshot } from '../replay/verify/lake-snapshot.ts';
 import { isHashed } from '../replay/verify/hashed-source.ts';
 import { parkedKeyTexts, type KeyHash } from '../replay/verify/parked-keys.ts';
@@ -33,8 +34,12 @@ export interface VerifyRun {
   readonly reached: (lsn: bigint) => Promise<void>;
   readonly where?: string | null;
   readonly bytesPerSecond?: number | null;
+  /** Compare a part of the keys, drawn anew at each call: a share of them, or so many rows. */
+  readonly sample?: SampleSize;
   readonly options?: Partial<VerifyOptions>;
 }
+
+export type SampleSize = { readonly share: number } | { readonly rows: number };
 
 export interface TableReport extends TableVerification {
   /** Columns that were not compared, with the reason. */
@@ -50,7 +55,12 @@ export async function verifyTables(shapes: readonly TableShape[], run: VerifyRun
 
 export async function verifyOne(shape: TableShape, run: VerifyRun): Promise<TableReport> {
   const folder = tableFolder(shape.schema, shape.table);
-  const options = { ...VERIFY_DEFAULTS, ...run.options };
+  const options = {
+    ...VERIFY_DEFAULTS,
+    conditional: (run.where ?? null) !== null,
+    sample: run.sample === undefined ? null : await sampleOf(shape, run, run.sample),
+    ...run.options,
+  };
   const absent = (await openTable(run.lake, folder)) === null ? await absentTable(shape, folder, run) : null;
   if (absent !== null) return absent;
   const first = await openTable(run.lake, folder);
@@ -94,6 +104,26 @@ function hashedColumns({ columns }: TableShape): readonly string[] | null {
   return columns.some(({ keyPosition }) => keyPosition > 0) ? null : columns.map(({ name }) => name);
 }
 
+/** Buckets of a sample: many, so that a small share is one. */
+const SAMPLE_BUCKETS = 65_536;
+
+async function sampleOf(shape: TableShape, run: VerifyRun, size: SampleSize): Promise<Sample | null> {
+  const share = 'share' in size ? size.share : size.rows / Math.max(1, await estimatedRows(shape, run));
+  return share >= 1 ? null : drawSample(share, SAMPLE_BUCKETS, Math.random);
+}
+
+/** As the planner sees the table; partitions of a partitioned one together. */
+async function estimatedRows(shape: TableShape, run: VerifyRun): Promise<number> {
+  const session = await (run.readFrom ?? run.source).session('verify');
+  try {
+    const [row] = await session.query(`explain (format json) select 1 from ${quoteTable(shape.schema, shape.table)}`);
+    const [plan] = JSON.parse(row?.['QUERY PLAN'] ?? '[]') as { Plan: { 'Plan Rows': number } }[];
+    return plan?.Plan['Plan Rows'] ?? 1;
+  } finally {
+    await session.close();
+  }
+}
+
 /**
  * A table that has no lake table yet equals the source only if nothing of it is to be there. Null = it came while we waited
  * for the lake: it is compared as any other then.
@@ -111,7 +141,7 @@ async function absentTable(shape: TableShape, folder: string, run: VerifyRun): P
     markBehind: () => markBehind(run.source),
   });
   try {
-    const { rows } = await source.sums(1);
+    const { rows } = await source.sums(1, null);
     await run.reached(source.lsn);
     if ((await openTable(run.lake, folder)) !== null) return null;
     const parked = await parkedKeyTexts(await openTable(run.lake, `${folder}__quarantine`), shape);
@@ -120,6 +150,7 @@ async function absentTable(shape: TableShape, folder: string, run: VerifyRun): P
       equal: rows <= parked.size,
       sourceRows: rows,
       lakeRows: 0,
+      sampled: null,
       lsn: source.lsn,
       lakeVersion: -1n,
       parkedKeys: parked.size,

@@ -18,13 +18,20 @@ const column = (name: string, pgType: string, keyPosition: number, over: Partial
 const shapeOf = (...columns: ColumnShape[]): TableShape => ({ schema: 'p', table: 't', oid: 1, version: 1, columns });
 const byId = shapeOf(column('id', 'bigint', 1), column('v', 'text', 0));
 
-const difference = (kind: Difference['kind'], key: string): Difference => ({ kind, key, source: null, lake: null });
+const difference = (kind: Difference['kind'], key: string): Difference => ({
+  kind,
+  key,
+  source: null,
+  lake: null,
+  columns: [],
+});
 const found = (over: Partial<TableVerification>): TableVerification => ({
   table: 'p.t',
   equal: false,
   sourceRows: 10,
   lakeRows: 10,
   lsn: 1n,
+  sampled: null,
   lakeVersion: 3n,
   parkedKeys: 0,
   differences: [],

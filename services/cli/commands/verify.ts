@@ -7,12 +7,14 @@ import { withConfig, type CliContext, type CommandModule } from '../command.ts';
 import { REPAIR_VERIFY, repairTable } from '../repair-table.ts';
 import { verifyContinuously } from '../verify-continuously.ts';
 import { withVerify } from '../verify-session.ts';
-import type { TableReport } from '../verify-tables.ts';
+import type { SampleSize, TableReport } from '../verify-tables.ts';
+import { shownImage } from '../../replay/verify/row-image.ts';
 
 interface Flags {
   readonly config?: string;
   readonly tables?: string;
   readonly where?: string;
+  readonly sample?: string;
   readonly rate?: string;
   readonly show: string;
   readonly json?: boolean;
@@ -26,10 +28,8 @@ export const verifyCommand: CommandModule = (program, context) => {
   withConfig(program.command('verify'))
     .description('compare source and lake by row contents at one LSN, while writes go on')
     .option('--tables <globs>', 'tables, as globs on schema.table, with commas between')
-    .option(
-      '--where <sql>',
-      'compare only the source rows that this condition selects (rows that are extra in the lake are then not looked for)',
-    )
+    .option('--where <sql>', 'compare only the rows that this condition selects, in the source and in the lake')
+    .option('--sample <part>', 'compare a part drawn at random: 0.05, 5%, or a number of rows such as 10000')
     .option('--rate <bytes>', 'bytes of the source read a second, such as 50MB')
     .option('--show <n>', 'differences shown a table', '10')
     .option('--repair', 'read what differs again, through the running service, and compare again')
@@ -48,10 +48,11 @@ async function verify(flags: Flags, context: CliContext): Promise<ExitCode> {
     throw new ConfigError(`--rate cannot be '${flags.rate}'`, 'give a size such as 50MB');
   if (flags.repair === true && flags.where !== undefined)
     throw new ConfigError('--repair and --where do not go together', 'repair looks at whole tables');
+  const sample = flags.sample === undefined ? {} : { sample: parseSample(flags.sample) };
   const where = flags.where === undefined ? null : requireCondition(flags.where);
   if (flags.continuous === true) {
-    if (where !== null || flags.repair === true)
-      throw new ConfigError('--continuous goes with neither --where nor --repair', 'it compares whole tables');
+    if (where !== null || flags.repair === true || flags.sample !== undefined)
+      throw new ConfigError('--continuous goes with none of --where, --sample, --repair', 'it compares whole tables');
     return continuous(flags, bytesPerSecond ?? CONTINUOUS_BYTES, context);
   }
   const reports: TableReport[] = [];
@@ -65,7 +66,7 @@ async function verify(flags: Flags, context: CliContext): Promise<ExitCode> {
       for (const shape of session.tables(globs)) {
         let report: TableReport;
         try {
-          report = await session.verify(shape, { where, bytesPerSecond, options });
+          report = await session.verify(shape, { where, bytesPerSecond, options, ...sample });
         } catch (error) {
           if (!(error instanceof SluiceError) || error.code !== 'TABLE_STANDS_STILL') throw error;
           standing.push({ table: `${shape.schema}.${shape.table}`, why: error.message, remedy: error.remedy });
@@ -118,9 +119,10 @@ function describe(report: TableReport, show: number): string {
   const found = report.differences.length + report.unsettled;
   let text = `${report.table}  ${report.equal ? 'equal' : `NOT EQUAL, ${found} keys`}  source ${report.sourceRows} rows, lake ${report.lakeRows} rows, at ${formatLsn(report.lsn)}, version ${report.lakeVersion}`;
   if (report.parkedKeys > 0) text += `, ${report.parkedKeys} keys in quarantine`;
+  if (report.sampled !== null) text += `, a sample of ${Number((report.sampled * 100).toPrecision(3))}% of the keys`;
   text += '\n';
   for (const difference of report.differences.slice(0, show))
-    text += `  ${difference.kind} ${maskedKey(difference.key)}\n`;
+    text += `  ${difference.kind} ${maskedKey(difference.key)}${difference.columns.length === 0 ? '' : ` in ${difference.columns.join(', ')}`}\n`;
   if (report.differences.length > show) text += `  and ${report.differences.length - show} more\n`;
   if (report.unsettled > 0) text += `  ${report.unsettled} keys kept changing while they were compared\n`;
   for (const { column, reason } of report.left) text += `  column ${column} not compared: ${reason}\n`;
@@ -135,36 +137,27 @@ export function maskedReport(report: TableReport, show: number): unknown {
     lsn: formatLsn(lsn),
     lakeVersion: lakeVersion.toString(),
     differing: differences.length,
-    differences: differences.slice(0, show).map(({ kind, key, source, lake }) => ({
+    differences: differences.slice(0, show).map(({ kind, key, source, lake, columns }) => ({
       kind,
       key: splitKey(key),
-      source: source === null ? null : imageOf(source),
-      lake: lake === null ? null : imageOf(lake),
+      source: source === null ? null : shownImage(source),
+      lake: lake === null ? null : shownImage(lake),
+      ...(columns.length === 0 ? {} : { columns }),
     })),
   };
 }
 
-/** A row's image with its values masked: each cell's length, `~` for NULL. */
-function imageOf(text: string): string {
-  let at = 0;
-  let image = '';
-  while (at < text.length) {
-    if (text[at] === '~') {
-      image += '~ ';
-      at += 1;
-      continue;
-    }
-    const colon = text.indexOf(':', at);
-    const octets = Number(text.slice(at, colon));
-    image += `${octets} `;
-    at =
-      colon +
-      1 +
-      Buffer.from(text.slice(colon + 1))
-        .subarray(0, octets)
-        .toString().length;
-  }
-  return image.trimEnd();
+/** A share of the keys (0.05, 5%), or a number of rows. */
+export function parseSample(text: string): SampleSize {
+  const percent = /^(\d+(?:\.\d+)?)%$/.exec(text);
+  const value = Number(percent?.[1] ?? text);
+  if (percent !== null && value > 0 && value <= 100) return { share: value / 100 };
+  if (percent === null && value > 0 && value <= 1 && text.includes('.')) return { share: value };
+  if (percent === null && Number.isSafeInteger(value) && value > 0) return { rows: value };
+  throw new ConfigError(
+    `--sample cannot be '${text}'`,
+    'give a share such as 0.05 or 5%, or a number of rows such as 10000',
+  );
 }
 
 const maskedKey = (key: string): string => `(${splitKey(key).join(', ')})`;

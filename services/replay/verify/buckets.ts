@@ -1,5 +1,5 @@
 /** Sums over ranges of the key's hash: equal count and equal order-independent sum mean equal rows (2^-64 a bucket). */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 export interface BucketSums {
   readonly rows: number;
@@ -43,10 +43,42 @@ export function groupBuckets(
 
 /** First 64 bits of the MD5, signed, as PostgreSQL's `('x' || …)::bit(64)::bigint`. Not a secret: equality of texts only. */
 export function rowHash(text: string): bigint {
-  return createHash('md5').update(text, 'utf8').digest().readBigInt64BE(0);
+  return hash('md5', text, 'buffer').readBigInt64BE(0);
 }
 
 export function bucketOf(keyText: string, buckets: number): number {
-  const first = createHash('md5').update(keyText, 'utf8').digest().readUInt32BE(0);
+  const first = hash('md5', keyText, 'buffer').readUInt32BE(0);
   return Math.floor((first * buckets) / 4_294_967_296);
+}
+
+/** A sample of a table: these buckets of the key's hash, as runs. Every key of them is compared, on both sides. */
+export interface Sample {
+  readonly buckets: number;
+  readonly runs: readonly { readonly from: number; readonly to: number }[];
+}
+
+const RUNS_MAX = 16;
+
+/** Draws runs of buckets that hold this share of all keys, at random places. */
+export function drawSample(fraction: number, buckets: number, random: () => number): Sample {
+  const wanted = Math.min(buckets, Math.max(1, Math.round(fraction * buckets)));
+  const count = Math.min(RUNS_MAX, wanted);
+  // One run in each of so many equal parts of the space, so that they never overlap.
+  const part = buckets / count;
+  const runs = Array.from({ length: count }, (_, index) => {
+    const length = Math.floor((wanted * (index + 1)) / count) - Math.floor((wanted * index) / count);
+    const start = Math.ceil(part * index);
+    const room = Math.floor(part * (index + 1)) - start - length;
+    const from = start + Math.floor(random() * Math.max(1, room + 1));
+    return { from, to: from + length - 1 };
+  });
+  return { buckets, runs };
+}
+
+export function inSample(sample: Sample | null, bucket: number): boolean {
+  return sample === null || sample.runs.some(({ from, to }) => bucket >= from && bucket <= to);
+}
+
+export function sampledShare({ buckets, runs }: Sample): number {
+  return runs.reduce((sum, { from, to }) => sum + to - from + 1, 0) / buckets;
 }

@@ -61,12 +61,12 @@ export function outputText(name: string): string {
   return `(case when ${name} is distinct from null then concat(${name}) end)`;
 }
 
-/** Bucket of a key: a range of its hash's first 32 bits. */
+/** Bucket of a key: a range of its hash's first 32 bits. Of the text as UTF-8, whatever the database's own encoding is. */
 export function bucketExpression(keyText: string, buckets: number): string {
-  return `(('x' || substr(md5(${keyText}), 1, 8))::bit(32)::bigint & 4294967295) * ${buckets} / 4294967296`;
+  return `(('x' || substr(md5(convert_to(${keyText}, 'UTF8')), 1, 8))::bit(32)::bigint & 4294967295) * ${buckets} / 4294967296`;
 }
 
 /** Order-independent part of a row in its bucket's sum: the first 64 bits of its MD5, unsigned would not fit, so signed. */
 export function rowHashExpression(rowText: string): string {
-  return `('x' || substr(md5(${rowText}), 1, 16))::bit(64)::bigint`;
+  return `('x' || substr(md5(convert_to(${rowText}, 'UTF8')), 1, 16))::bit(64)::bigint`;
 }

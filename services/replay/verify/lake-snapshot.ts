@@ -5,11 +5,11 @@ import type { ColumnBatch } from '../../../lakehouse/table/column.ts';
 import type { DeltaType } from '../../../lakehouse/table/schema.ts';
 import type { Snapshot } from '../../../lakehouse/table/snapshot.ts';
 import type { ColumnShape, Replaced, TableShape } from '../../log/event.ts';
-import { bucketOf, rowHash, type BucketSums } from './buckets.ts';
+import { bucketOf, inSample, rowHash, type BucketSums } from './buckets.ts';
 import { cellText, frame } from './canonical-lake.ts';
 import { ROW_HASH } from '../../log/bag-key.ts';
-import { addEqual } from './source-snapshot.ts';
-import type { Images, LakeSnapshot } from './verify.ts';
+import { addImage, imageOf, type Images } from './row-image.ts';
+import type { LakeSnapshot } from './verify.ts';
 
 export interface Comparable {
   /** The shape cut down to the columns that both sides have as they are. */
@@ -90,24 +90,19 @@ export function lakeSnapshot(snapshot: Snapshot, shape: TableShape): LakeSnapsho
     const images: Images = new Map();
     await eachRow((key, text) => {
       if (!wanted(key)) return;
-      if (bag) {
-        addEqual(images, key, text);
-        return;
-      }
-      // Two rows of one key would hide behind each other in a map.
-      const other = images.get(key);
-      images.set(key, { text: other === undefined ? text() : `${other.text} and again ${text()}` });
+      addImage(images, key, imageOf(text()));
     });
     return images;
   }
 
   return {
     version: snapshot.version,
-    async sums(buckets) {
+    async sums(buckets, sample) {
       const byBucket = new Map<number, { rows: number; sum: bigint }>();
       let rows = 0;
       await eachRow((key, text) => {
         const bucket = bucketOf(key, buckets);
+        if (!inSample(sample, bucket)) return;
         const sum = rowHash(text());
         const old = byBucket.get(bucket);
         if (old === undefined) byBucket.set(bucket, { rows: 1, sum });
@@ -123,6 +118,14 @@ export function lakeSnapshot(snapshot: Snapshot, shape: TableShape): LakeSnapsho
     rows(keys) {
       const wanted = new Set(keys);
       return pick((key) => wanted.has(key));
+    },
+    async texts(keys) {
+      const wanted = new Set(keys);
+      const texts = new Map<string, string>();
+      await eachRow((key, text) => {
+        if (wanted.has(key)) texts.set(key, text());
+      });
+      return texts;
     },
   };
 }

@@ -3,10 +3,13 @@ import type { Hasher } from '../../../contracts/engine/privacy.ts';
 import type { ColumnShape, TableShape } from '../../log/event.ts';
 import type { SourceSession, TextRow } from '../../reader/source.ts';
 import { quoteIdent, quoteList, quoteLiteral, quoteTable } from '../../reader/sql-text.ts';
-import { bucketOf, rowHash, type BucketSums } from './buckets.ts';
+import { bucketOf, inSample, rowHash, type BucketSums, type Sample } from './buckets.ts';
 import { bucketExpression, canonicalCell, canonicalRow, rowHashExpression } from './canonical-source.ts';
 import { hashedRows, isHashed } from './hashed-source.ts';
-import type { Images, SourceSnapshot } from './verify.ts';
+import { lakeRowsSql } from './lake-rows-sql.ts';
+import { addImage, imageOf, type Images } from './row-image.ts';
+import { ReaderError } from '../../reader/reader-error.ts';
+import type { SourceSnapshot } from './verify.ts';
 
 export interface SourceSnapshotOptions {
   readonly shape: TableShape;
@@ -32,6 +35,7 @@ export interface SourceSnapshotOptions {
 
 const PAGE_BYTES = 8192;
 const KEYS_PER_QUERY = 1_000;
+const ROWS_PER_QUESTION = 200;
 
 export async function openSourceSnapshot(
   session: SourceSession,
@@ -52,25 +56,50 @@ export async function openSourceSnapshot(
     hashed === null
       ? keys.map((column) => canonicalCell(column, options.asText.has(column.name))).join(' || ')
       : rowHashKey(hashed);
-  const counted = hashed !== null;
   const rowText = canonicalRow(shape.columns, options.asText);
   const relation = quoteTable(shape.schema, shape.table);
-  const filter = options.where === null ? 'true' : `(${options.where})`;
+  const { where } = options;
+  const selected = where === null ? 'true' : `coalesce((${where}), false)`;
+  const sampled = (sample: Sample | null): string =>
+    sample === null
+      ? 'true'
+      : `(${sample.runs.map(({ from, to }) => `${bucketExpression(keyText, sample.buckets)} between ${from} and ${to}`).join(' or ')})`;
 
+  /** Pieces of the table, each as what stands behind FROM; between two of them the byte rate is kept. */
   async function* chunks(): AsyncGenerator<string> {
-    if (options.bytesPerSecond === null || (await isPartitioned(session, relation))) {
-      yield 'true';
+    const { bytesPerSecond } = options;
+    if (bytesPerSecond === null) {
+      yield `${relation} where true`;
       return;
     }
-    const [size] = await session.query(
-      `select (pg_relation_size(${quoteLiteral(relation)}::regclass) / ${PAGE_BYTES})::text as pages`,
+    const heaps = await session.query(
+      `select format('%I.%I', n.nspname, c.relname) as heap, (pg_relation_size(c.oid) / ${PAGE_BYTES})::text as pages,
+         pg_table_size(c.oid)::text as bytes
+       from pg_partition_tree(${quoteLiteral(relation)}::regclass) t join pg_class c on c.oid = t.relid
+         join pg_namespace n on n.oid = c.relnamespace where t.isleaf
+       union all select format('%I.%I', n.nspname, c.relname), (pg_relation_size(c.oid) / ${PAGE_BYTES})::text, pg_table_size(c.oid)::text
+       from pg_class c join pg_namespace n on n.oid = c.relnamespace
+       where c.oid = ${quoteLiteral(relation)}::regclass and c.relkind = 'r' and not c.relispartition`,
     );
-    const pages = Number(size?.['pages'] ?? '0');
-    const step = Math.max(1, Math.floor((options.chunkBytes ?? 8_388_608) / PAGE_BYTES));
-    for (let page = 0; page <= pages; page += step) {
-      const last = page + step > pages;
-      yield `ctid >= '(${page},0)'::tid${last ? '' : ` and ctid < '(${page + step},0)'::tid`}`;
-      await options.sleep((Math.min(step, pages - page) * PAGE_BYTES * 1_000) / options.bytesPerSecond);
+    const [self] = await session.query(
+      `select format('%I.%I', ${quoteLiteral(shape.schema)}::text, ${quoteLiteral(shape.table)}::text) as own`,
+    );
+    const own = self?.['own'];
+    const seen = new Set<string>();
+    for (const { heap, pages: pageText, bytes } of heaps) {
+      if (heap === null || heap === undefined || seen.has(heap)) continue;
+      seen.add(heap);
+      const pages = Number(pageText ?? '0');
+      // Values out of line are read with their rows: they count for the pages that point at them.
+      const pageBytes = Math.max(PAGE_BYTES, Number(bytes ?? '0') / Math.max(1, pages));
+      const step = Math.max(1, Math.floor(Math.min(options.chunkBytes ?? 8_388_608, bytesPerSecond) / pageBytes));
+      for (let page = 0; page <= pages; page += step) {
+        const last = page + step > pages;
+        const beganMs = performance.now();
+        yield `${heap === own ? heap : `${heap} as ${quoteIdent(shape.table)}`} where ctid >= '(${page},0)'::tid${last ? '' : ` and ctid < '(${page + step},0)'::tid`}`;
+        const dueMs = (Math.min(step, pages - page) * pageBytes * 1_000) / bytesPerSecond;
+        await options.sleep(Math.max(0, dueMs - (performance.now() - beganMs)));
+      }
     }
   }
 
@@ -84,7 +113,7 @@ export async function openSourceSnapshot(
       throw new TypeError('hashed columns are compared with their key alone');
     const source = hashedRows(session, shape.columns, options.asText, hasher);
     const eachRow = async (visit: (key: string, text: string) => void): Promise<void> => {
-      for await (const chunk of chunks()) await source.each(`${relation} where ${filter} and ${chunk}`, visit);
+      for await (const chunk of chunks()) await source.each(`${chunk} and ${selected}`, visit);
     };
     return { lsn, close, ...hashedSnapshot(eachRow) };
   }
@@ -92,19 +121,20 @@ export async function openSourceSnapshot(
   return {
     lsn,
     close,
-    async sums(buckets) {
+    async sums(buckets, sample) {
       const byBucket = new Map<number, { rows: number; sum: bigint }>();
       let rows = 0;
       for await (const chunk of chunks()) {
+        // Whole buckets are summed, whatever the condition selects: only then do they compare with the lake's.
         const found = await session.query(
-          `select b::text as b, count(*)::text as n, sum(h)::text as h from (
-             select ${bucketExpression(keyText, buckets)} as b, ${rowHashExpression(rowText)} as h
-             from ${relation} where ${filter} and ${chunk}) s group by b`,
+          `select b::text as b, count(*)::text as n, sum(h)::text as h, sum(s)::text as s from (
+             select ${bucketExpression(keyText, buckets)} as b, ${rowHashExpression(rowText)} as h, ${selected}::int as s
+             from ${chunk} and ${sampled(sample)}) s group by b`,
         );
-        for (const { b: bucket, n: count, h: sum } of found) {
+        for (const { b: bucket, n: count, h: sum, s: chosen } of found) {
           const old = byBucket.get(Number(bucket)) ?? { rows: 0, sum: 0n };
           byBucket.set(Number(bucket), { rows: old.rows + Number(count), sum: old.sum + BigInt(sum ?? '0') });
-          rows += Number(count);
+          rows += Number(chosen);
         }
       }
       return { rows, byBucket } satisfies BucketSums;
@@ -113,58 +143,91 @@ export async function openSourceSnapshot(
       const images: Images = new Map();
       for await (const chunk of chunks()) {
         const found = await session.query(
-          `select ${keyText} as k, ${rowText} as t from ${relation}
-           where ${filter} and ${chunk} and ${bucketExpression(keyText, buckets)} in (${quoteList([...wanted])})`,
+          `select ${keyText} as k, md5(convert_to(${rowText}, 'UTF8')) as t from ${chunk} and ${bucketExpression(keyText, buckets)} in (${quoteList([...wanted])})`,
         );
-        addImages(images, found, counted);
+        for (const { k, t } of found) addImage(images, k ?? '', { print: t ?? '', cells: '', copies: 1 });
       }
       return images;
     },
     async rows(wantedKeys) {
       const images: Images = new Map();
       for (let i = 0; i < wantedKeys.length; i += KEYS_PER_QUERY) {
-        const part = wantedKeys.slice(i, i + KEYS_PER_QUERY);
-        if (counted) {
-          addImages(
-            images,
-            await session.query(
-              `select ${keyText} as k, ${rowText} as t from ${relation} where ${filter} and ${keyText} in (${quoteList(part)})`,
-            ),
-            counted,
-          );
-          continue;
-        }
-        const values = part.map((key) => `(${quoteList(splitKey(key))})`).join(', ');
-        const match = keys.map((column, index) => keyMatch(column, `k.c${index}`, options.asText)).join(' and ');
-        const names = keys.map((_, index) => `c${index}`).join(', ');
-        const found = await session.query(
-          `select ${keyText} as k, ${rowText} as t from ${relation} t
-           where ${filter} and exists (select 1 from (values ${values}) as k(${names}) where ${match})`,
-        );
-        addImages(images, found, counted);
+        const match = matching(wantedKeys.slice(i, i + KEYS_PER_QUERY));
+        const found = await session.query(`select ${keyText} as k, ${rowText} as t from ${relation} t where ${match}`);
+        addRows(images, found);
       }
       return images;
     },
+    async selected(wantedKeys) {
+      const keysSelected = new Set<string>();
+      for (let i = 0; i < wantedKeys.length; i += KEYS_PER_QUERY) {
+        const match = matching(wantedKeys.slice(i, i + KEYS_PER_QUERY));
+        // In a subquery of its own name, so that the condition may name the table.
+        const found = await session.query(
+          `select ${keyText} as k from ${relation} where ${selected} and ${keyText} in (select ${keyText} from ${relation} t where ${match})`,
+        );
+        for (const { k } of found) keysSelected.add(k ?? '');
+      }
+      return keysSelected;
+    },
+    async selects(texts) {
+      if (where === null) return null;
+      const keysOf = [...texts.keys()];
+      const chosen = new Set<string>();
+      for (let i = 0; i < keysOf.length; i += ROWS_PER_QUESTION) {
+        const part = keysOf.slice(i, i + ROWS_PER_QUESTION);
+        const rows = lakeRowsSql(
+          shape.table,
+          shape.columns,
+          options.asText,
+          part.map((key) => texts.get(key) ?? ''),
+        );
+        await session.query('savepoint asked');
+        try {
+          for (const { r } of await session.query(`select _sluice_row::text as r from ${rows} where ${selected}`))
+            chosen.add(part[Number(r)] ?? '');
+        } catch (error) {
+          if (!(error instanceof ReaderError) || error.retriable) throw error;
+          // A condition over what the lake does not have (ctid, another column) cannot be asked.
+          await session.query('rollback to savepoint asked');
+          return null;
+        }
+      }
+      return chosen;
+    },
   };
+
+  /** SQL condition that holds for the rows of these keys. */
+  function matching(part: readonly string[]): string {
+    if (hashed !== null) return `${keyText} in (${quoteList(part)})`;
+    const values = part.map((key) => `(${quoteList(splitKey(key))})`).join(', ');
+    const match = keys.map((column, index) => keyMatch(column, `k.c${index}`, options.asText)).join(' and ');
+    const names = keys.map((_, index) => `c${index}`).join(', ');
+    return `exists (select 1 from (values ${values}) as k(${names}) where ${match})`;
+  }
 }
 
 /** Sums and images from the rows themselves. */
 function hashedSnapshot(
   eachRow: (visit: (key: string, text: string) => void) => Promise<void>,
-): Pick<SourceSnapshot, 'sums' | 'images' | 'rows'> {
+): Pick<SourceSnapshot, 'sums' | 'images' | 'rows' | 'selected' | 'selects'> {
   const pick = async (wanted: (key: string) => boolean): Promise<Images> => {
     const images: Images = new Map();
     await eachRow((key, text) => {
-      if (wanted(key)) images.set(key, { text });
+      if (wanted(key)) addImage(images, key, imageOf(text));
     });
     return images;
   };
   return {
-    async sums(buckets) {
+    // Only the rows that the condition selects were read.
+    selected: (keys) => Promise.resolve(new Set(keys)),
+    selects: () => Promise.resolve(null),
+    async sums(buckets, sample) {
       const byBucket = new Map<number, { rows: number; sum: bigint }>();
       let rows = 0;
       await eachRow((key, text) => {
         const bucket = bucketOf(key, buckets);
+        if (!inSample(sample, bucket)) return;
         const old = byBucket.get(bucket);
         if (old === undefined) byBucket.set(bucket, { rows: 1, sum: rowHash(text) });
         else {
@@ -192,24 +255,8 @@ function keyMatch(column: ColumnShape, cell: string, asText: ReadonlySet<string>
   return `t.${quoteIdent(column.name)} = ${cell}::${type}`;
 }
 
-function addImages(images: Images, rows: readonly TextRow[], counted: boolean): void {
-  for (const { k, t } of rows) {
-    if (counted) addEqual(images, k ?? '', () => t ?? '');
-    else images.set(k ?? '', { text: t ?? '' });
-  }
-}
-
-const TIMES = ' × ';
-
-/** One more row of a table without key: its image says how many equal ones there are. */
-export function addEqual(images: Images, key: string, text: () => string): void {
-  const known = images.get(key);
-  if (known === undefined) {
-    images.set(key, { text: `1${TIMES}${text()}` });
-    return;
-  }
-  const at = known.text.indexOf(TIMES);
-  images.set(key, { text: `${Number(known.text.slice(0, at)) + 1}${known.text.slice(at)}` });
+function addRows(images: Images, rows: readonly TextRow[]): void {
+  for (const { k, t } of rows) addImage(images, k ?? '', imageOf(t ?? ''));
 }
 
 /** The row's hash as the reader makes it (bag-rows.ts), in the form of a canonical key. */
@@ -235,11 +282,4 @@ export function splitKey(key: string): string[] {
     at = colon + 1 + length;
   }
   return cells;
-}
-
-async function isPartitioned(session: SourceSession, relation: string): Promise<boolean> {
-  const [row] = await session.query(
-    `select relkind::text as kind from pg_class where oid = ${quoteLiteral(relation)}::regclass`,
-  );
-  return row?.['kind'] === 'p';
 }

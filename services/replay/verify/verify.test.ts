@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { TableShape } from '../../log/event.ts';
 import { bucketOf, rowHash, type BucketSums } from './buckets.ts';
-import { VERIFY_DEFAULTS, verifyTable, type Images, type VerifyPorts } from './verify.ts';
+import { drawSample, inSample, sampledShare } from './buckets.ts';
+import { imageOf, shownImage, type Images } from './row-image.ts';
+import { VERIFY_DEFAULTS, verifyTable, type VerifyPorts } from './verify.ts';
 
 const shape: TableShape = { schema: 'public', table: 't', oid: 1, version: 1, columns: [] };
 type Rows = Map<string, string>;
@@ -17,21 +19,25 @@ function sums(rows: Rows, buckets: number): BucketSums {
 }
 
 function images(rows: Rows, keep: (key: string) => boolean): Images {
-  return new Map([...rows].filter(([key]) => keep(key)).map(([key, text]) => [key, { text }]));
+  return new Map([...rows].filter(([key]) => keep(key)).map(([key, text]) => [key, { ...imageOf(''), print: text }]));
 }
 
 /** Two in-memory sides; `beforeRound` plays the writer between two looks. */
 function ports(
   source: Rows,
   lake: Rows,
-  options: { parked?: string[]; beforeLook?: (look: number) => void } = {},
+  options: { parked?: string[]; beforeLook?: (look: number) => void; chosen?: (key: string) => boolean } = {},
 ): VerifyPorts {
   let look = 0;
+  const chosen = options.chosen ?? (() => true);
   const side = (rows: Rows) => ({
     sums: (buckets: number) => Promise.resolve(sums(rows, buckets)),
     images: (buckets: number, wanted: ReadonlySet<number>) =>
       Promise.resolve(images(rows, (key) => wanted.has(bucketOf(key, buckets)))),
     rows: (keys: readonly string[]) => Promise.resolve(images(rows, (key) => keys.includes(key))),
+    texts: (keys: readonly string[]) => Promise.resolve(new Map([...rows].filter(([key]) => keys.includes(key)))),
+    selected: (keys: readonly string[]) => Promise.resolve(new Set(keys.filter(chosen))),
+    selects: (texts: ReadonlyMap<string, string>) => Promise.resolve(new Set([...texts.keys()].filter(chosen))),
   });
   return {
     source: () => {
@@ -96,6 +102,39 @@ describe('verifyTable', () => {
       ports(source, lake, { beforeLook: () => void source.set('1:1', `v${(n += 1)}`) }),
     );
     expect(result).toMatchObject({ equal: false, unsettled: 1, rounds: VERIFY_DEFAULTS.roundsMax });
+  });
+
+  it('counts only differences that the condition selects, in the lake, too', async () => {
+    const lake = table(100);
+    for (const key of ['1:3', '1:4']) lake.set(key, 'changed');
+    for (const key of ['1:30', '1:40']) lake.delete(key);
+    for (const key of ['1:x3', '1:x4']) lake.set(key, 'extra');
+    const result = await verifyTable(shape, ports(table(100), lake, { chosen: (key) => key.includes('3') }), {
+      ...VERIFY_DEFAULTS,
+      conditional: true,
+    });
+    expect(result.differences.map(({ key, kind }) => `${key} ${kind}`).toSorted()).toEqual([
+      '1:3 differs',
+      '1:30 missing',
+      '1:x3 extra',
+    ]);
+  });
+
+  it('draws samples of the share that was asked for, in runs that do not overlap', () => {
+    for (const share of [0.00001, 0.01, 0.25, 0.5, 0.9, 1]) {
+      for (let seed = 0; seed < 2; seed += 1) {
+        const sample = drawSample(share, 65_536, () => ((seed * 7919) % 1000) / 1000);
+        const inside = Array.from({ length: 65_536 }, (_, bucket) => inSample(sample, bucket)).filter(Boolean).length;
+        expect(inside / 65_536).toBeCloseTo(sampledShare(sample), 9);
+        expect(sampledShare(sample)).toBeCloseTo(Math.max(share, 1 / 65_536), 4);
+      }
+    }
+  });
+
+  it('keeps of a row its lengths and hashes alone', () => {
+    const image = imageOf('1:7~0:6:secret');
+    expect(shownImage(image)).toBe('1 ~ 0 6');
+    expect(JSON.stringify(image)).not.toContain('secret');
   });
 
   it('sets parked keys apart', async () => {

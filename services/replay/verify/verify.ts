@@ -10,32 +10,32 @@
  *      round and still differ.
  */
 import type { TableShape } from '../../log/event.ts';
-import { compareBuckets, groupBuckets, type BucketSums } from './buckets.ts';
-
-export interface RowImage {
-  /** Canonical text of the row. */
-  readonly text: string;
-}
-
-/** Keys by canonical key text. */
-export type Images = Map<string, RowImage>;
+import { compareBuckets, groupBuckets, sampledShare, type BucketSums, type Sample } from './buckets.ts';
+import { differingCells, sameImage, type Images, type RowImage } from './row-image.ts';
 
 export interface SourceSnapshot {
   /** WAL position by which everything this snapshot sees is in the WAL. */
   readonly lsn: bigint;
-  sums(buckets: number): Promise<BucketSums>;
+  /** Sums of whole buckets, of a sample or of all; `rows` are those that the condition selects. */
+  sums(buckets: number, sample: Sample | null): Promise<BucketSums>;
   /** Rows of these buckets. */
   images(buckets: number, wanted: ReadonlySet<number>): Promise<Images>;
   /** Rows of these keys (canonical key texts). */
   rows(keys: readonly string[]): Promise<Images>;
+  /** Those of these keys whose row the user's condition selects. */
+  selected(keys: readonly string[]): Promise<ReadonlySet<string>>;
+  /** Keys of the lake's rows that the condition would select; null = it cannot be asked, or there is none. */
+  selects(texts: ReadonlyMap<string, string>): Promise<ReadonlySet<string> | null>;
   close(): Promise<void>;
 }
 
 export interface LakeSnapshot {
   readonly version: bigint;
-  sums(buckets: number): Promise<BucketSums>;
+  sums(buckets: number, sample: Sample | null): Promise<BucketSums>;
   images(buckets: number, wanted: ReadonlySet<number>): Promise<Images>;
   rows(keys: readonly string[]): Promise<Images>;
+  /** Canonical texts of these rows. */
+  texts(keys: readonly string[]): Promise<ReadonlyMap<string, string>>;
 }
 
 export interface VerifyPorts {
@@ -52,8 +52,10 @@ export interface Difference {
   readonly kind: DifferenceKind;
   /** Canonical key text; the caller masks it before showing. */
   readonly key: string;
-  readonly source: string | null;
-  readonly lake: string | null;
+  readonly source: RowImage | null;
+  readonly lake: RowImage | null;
+  /** Of rows that differ: the columns that do. */
+  readonly columns: readonly string[];
 }
 
 export interface TableVerification {
@@ -61,6 +63,8 @@ export interface TableVerification {
   readonly equal: boolean;
   readonly sourceRows: number;
   readonly lakeRows: number;
+  /** Share of the keys that was compared, when it was a sample. */
+  readonly sampled: number | null;
   readonly lsn: bigint;
   readonly lakeVersion: bigint;
   /** Keys that differ and are parked in quarantine: reported, not counted as differences. */
@@ -82,6 +86,10 @@ export interface VerifyOptions {
   readonly imagesMax: number;
   /** Candidates re-checked; with more the table is called different at once, and the first of them are shown. */
   readonly candidatesMax: number;
+  /** Compare only these; null = all. */
+  readonly sample: Sample | null;
+  /** A condition restricts what is compared: differences outside it do not count. */
+  readonly conditional: boolean;
 }
 
 export const VERIFY_DEFAULTS: VerifyOptions = {
@@ -90,6 +98,8 @@ export const VERIFY_DEFAULTS: VerifyOptions = {
   differencesMax: 1_000,
   imagesMax: 100_000,
   candidatesMax: 20_000,
+  sample: null,
+  conditional: false,
 };
 
 export async function verifyTable(
@@ -104,12 +114,12 @@ export async function verifyTable(
   let rounds = 0;
   while (candidates.size > 0 && rounds < options.roundsMax) {
     rounds += 1;
-    const now = await recheck(table, ports, [...candidates]);
+    const now = await recheck(table, ports, [...candidates], options.conditional);
     const next = new Set<string>();
     settled = [];
     const seen = new Map<string, string>();
     for (const difference of now) {
-      const print = `${difference.source ?? ''}\u0000${difference.lake ?? ''}`;
+      const print = [difference.source, difference.lake].map((image) => `${image?.copies} ${image?.print}`).join(' ');
       seen.set(difference.key, print);
       if (previous?.get(difference.key) === print) settled.push(difference);
       else next.add(difference.key);
@@ -123,7 +133,11 @@ export async function verifyTable(
     table: `${table.schema}.${table.table}`,
     equal: differences.length === 0 && candidates.size === 0,
     sourceRows: first.sourceRows,
-    lakeRows: first.lakeRows,
+    // Which of the lake's rows the condition selects is known of the differing ones alone.
+    lakeRows: options.conditional
+      ? first.sourceRows - count(differences, 'missing') + count(differences, 'extra')
+      : first.lakeRows,
+    sampled: options.sample === null ? null : sampledShare(options.sample),
     lsn: first.lsn,
     lakeVersion: first.lakeVersion,
     parkedKeys: settled.length - differences.length,
@@ -132,6 +146,9 @@ export async function verifyTable(
     rounds,
   };
 }
+
+const count = (differences: readonly Difference[], kind: DifferenceKind): number =>
+  differences.reduce((sum, each) => sum + (each.kind === kind ? 1 : 0), 0);
 
 interface FirstPass {
   readonly lsn: bigint;
@@ -142,18 +159,20 @@ interface FirstPass {
 }
 
 async function firstPass(table: TableShape, ports: VerifyPorts, options: VerifyOptions): Promise<FirstPass> {
+  const { sample } = options;
+  const buckets = sample?.buckets ?? options.buckets;
   const source = await ports.source(table);
   try {
-    const sourceSums = await source.sums(options.buckets);
+    const sourceSums = await source.sums(buckets, sample);
     await ports.reached(source.lsn);
     const lake = await ports.lake(table);
-    const lakeSums = await lake.sums(options.buckets);
+    const lakeSums = await lake.sums(buckets, sample);
     const wanted = compareBuckets(sourceSums, lakeSums);
     const candidates = new Set<string>();
     if (wanted.size > 0) {
       for (const group of groupBuckets(wanted, [sourceSums, lakeSums], options.imagesMax)) {
-        const [left, right] = [await source.images(options.buckets, group), await lake.images(options.buckets, group)];
-        for (const difference of differencesOf(left, right)) candidates.add(difference.key);
+        const [left, right] = [await source.images(buckets, group), await lake.images(buckets, group)];
+        for (const difference of differencesOf(table, left, right)) candidates.add(difference.key);
         if (candidates.size >= options.candidatesMax) break;
       }
     }
@@ -169,27 +188,57 @@ async function firstPass(table: TableShape, ports: VerifyPorts, options: VerifyO
   }
 }
 
-async function recheck(table: TableShape, ports: VerifyPorts, keys: readonly string[]): Promise<Difference[]> {
+async function recheck(
+  table: TableShape,
+  ports: VerifyPorts,
+  keys: readonly string[],
+  conditional: boolean,
+): Promise<Difference[]> {
   const source = await ports.source(table);
   try {
     const left = await source.rows(keys);
     await ports.reached(source.lsn);
-    const right = await (await ports.lake(table)).rows(keys);
-    return differencesOf(left, right);
+    const lake = await ports.lake(table);
+    const found = differencesOf(table, left, await lake.rows(keys));
+    return conditional && found.length > 0 ? await withinCondition(found, source, lake) : found;
   } finally {
     await source.close();
   }
 }
 
-function differencesOf(source: Images, lake: Images): Difference[] {
+/** Rows of the source that the condition selects, and rows that only the lake has and that it would select. */
+async function withinCondition(
+  found: readonly Difference[],
+  source: SourceSnapshot,
+  lake: LakeSnapshot,
+): Promise<Difference[]> {
+  const keysOf = (extra: boolean): string[] =>
+    found.filter(({ kind }) => (kind === 'extra') === extra).map(({ key }) => key);
+  const [here, there] = [keysOf(false), keysOf(true)];
+  const selected = here.length === 0 ? new Set<string>() : await source.selected(here);
+  let selectedExtras: ReadonlySet<string> | null = new Set<string>();
+  for (let at = 0; at < there.length && selectedExtras !== null; at += EXTRAS_PER_LOOK) {
+    const more = await source.selects(await lake.texts(there.slice(at, at + EXTRAS_PER_LOOK)));
+    selectedExtras = more === null ? null : new Set([...selectedExtras, ...more]);
+  }
+  return found.filter(({ kind, key }) => (kind === 'extra' ? selectedExtras?.has(key) === true : selected.has(key)));
+}
+
+/** Rows of the lake whose texts are held at once. */
+const EXTRAS_PER_LOOK = 2_000;
+
+function differencesOf(table: TableShape, source: Images, lake: Images): Difference[] {
   const found: Difference[] = [];
+  const names = (a: RowImage, b: RowImage): string[] =>
+    differingCells(a, b).map((index) => table.columns[index]?.name ?? '');
   for (const [key, image] of source) {
     const other = lake.get(key);
-    if (other === undefined) found.push({ kind: 'missing', key, source: image.text, lake: null });
-    else if (other.text !== image.text) found.push({ kind: 'differs', key, source: image.text, lake: other.text });
+    if (other === undefined) found.push({ kind: 'missing', key, source: image, lake: null, columns: [] });
+    else if (!sameImage(other, image))
+      found.push({ kind: 'differs', key, source: image, lake: other, columns: names(image, other) });
   }
   for (const [key, image] of lake) {
-    if (!source.has(key)) found.push({ kind: 'extra', key, source: null, lake: image.text });
+    if (!source.has(key)) found.push({ kind: 'extra', key, source: null, lake: image, columns: [] });
   }
   return found;
 }
