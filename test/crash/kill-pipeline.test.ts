@@ -69,7 +69,7 @@ async function expectEqual(pipeline: Pipeline): Promise<void> {
 let port = 0;
 
 /** The snapshot and checkpoints come round once in so many batches; these points are passed within seconds. */
-const MUST_PASS: readonly string[] = [
+const MUST_PASS: string[] = [
   'after-log-append',
   'before-slot-ack',
   'after-slot-ack',
