@@ -26,8 +26,6 @@ export interface BlockField {
   readonly gate: ColumnGate;
   /** `text`: the bytes as they are. `cell`: each value by its cell. */
   readonly parser: ColumnParser | 'text' | 'cell';
-  /** Floats have no odd values: a NaN is one. */
-  readonly oddIsNaN: boolean;
 }
 
 export interface BlockRule {
@@ -57,7 +55,7 @@ export function planBlock(shape: TableShape, plan: TablePlan): BlockPlan | null 
     if (gate === undefined || column === undefined || source === undefined) return null;
     const form = wireFormOf(source);
     const parser = parserOf(form, gate, field.type);
-    fields.push({ field, column, form, gate, parser, oddIsNaN: form.kind !== WireKind.float });
+    fields.push({ field, column, form, gate, parser });
   }
   const fieldOf = (name: string): number => fields.findIndex(({ field }) => field.sourceName === name);
   const rules = rowRules.map((rule) => ({ rule, fields: rule.columns.map(fieldOf) }));

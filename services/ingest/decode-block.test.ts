@@ -250,14 +250,18 @@ describe('a block of rows', () => {
     ]);
   });
 
-  test('gives the rows, the parked events and the counts that its records give, whatever stands in it', () => {
-    fc.assert(
-      fc.property(rowsOfShape, (rows) => bothWays(INFERRED, rows, 0, rows.length)),
-      { numRuns: propertyRuns(25) },
-    );
-  });
+  test(
+    'gives the rows, the parked events and the counts that its records give, whatever stands in it',
+    { timeout: 60_000 },
+    () => {
+      fc.assert(
+        fc.property(rowsOfShape, (rows) => bothWays(INFERRED, rows, 0, rows.length)),
+        { numRuns: propertyRuns(25) },
+      );
+    },
+  );
 
-  test('and from the middle of it, under row rules too', () => {
+  test('and from the middle of it, under row rules too', { timeout: 60_000 }, () => {
     expect(STRICT).not.toBe(INFERRED);
     fc.assert(
       fc.property(rowsOfShape, fc.nat(), fc.nat(), (rows, a, b) => {

@@ -114,11 +114,13 @@ export class BlockDecoder {
     if (!gate.nullPasses) for (let row = from; row < to; row++) if ((lengths[row] as number) < 0) at.isFine[row] = 0;
     let values = NO_VALUES;
     const byCell = parser === 'cell';
+    let anyOdd = byCell;
     if (parser === 'text') refuseUnclean(source, from, to, at.isFine);
     else if (parser !== 'cell') {
       values = this.scratchOf(at.index, block.rows);
-      parser(source, values, from, to);
+      anyOdd = parser(source, values, from, to);
     }
+    if (!anyOdd && gate.typeOnly && !at.needed) return { source, values, cells: null, odd: null };
     const cells: (Cell | undefined)[] | null = at.needed ? [] : null;
     let oddCells: (Cell | undefined)[] | null = null;
     const probe = this.probeOf(field);
@@ -128,7 +130,7 @@ export class BlockDecoder {
         if (cells !== null) cells[row] = null;
         continue;
       }
-      const odd = byCell || (values !== NO_VALUES && field.oddIsNaN && Number.isNaN(values[row]));
+      const odd = byCell || (anyOdd && Number.isNaN(values[row]));
       const asked = !gate.typeOnly && length > gate.bytesPass;
       if (!odd && !asked && !at.needed) continue;
       const start = source.starts[row] as number;

@@ -17,15 +17,7 @@ export function mergeInput(batch: IngestBatch, folded: Folded): MergeBatch {
     return untouched ? column : gather([column], picks);
   });
   const count = folded.rowCount;
-  const epoch = new Int32Array(count);
-  const lsn = new BigUint64Array(count);
-  const ord = new Int32Array(count);
-  for (let i = 0; i < count; i++) {
-    const row = rows[i] ?? 0;
-    epoch[i] = batch.epochs[row] ?? 0;
-    lsn[i] = batch.lsns[row] ?? 0n;
-    ord[i] = batch.ords[row] ?? 0;
-  }
+  const positions = untouched ? positionsAsTheyAre(batch) : positionsOf(batch, rows);
   return {
     rowCount: count,
     schema: batch.schema,
@@ -33,12 +25,34 @@ export function mergeInput(batch: IngestBatch, folded: Folded): MergeBatch {
     keyColumns: batch.keyColumns,
     ops: folded.ops,
     absent: folded.absent,
-    epoch,
-    lsn,
-    ord,
+    ...positions,
     truncate: batch.truncate,
     ...(folded.baseRow === null ? {} : { baseRow: folded.baseRow }),
   };
+}
+
+type Positions = Pick<MergeBatch, 'epoch' | 'lsn' | 'ord'>;
+
+function positionsAsTheyAre({ epochs, lsns, ords }: IngestBatch): Positions {
+  return { epoch: epochs, lsn: lsns, ord: ords };
+}
+
+function positionsOf(batch: IngestBatch, rows: Int32Array): Positions {
+  const count = rows.length;
+  const epoch = new Int32Array(count);
+  const lsn = new BigUint64Array(count);
+  const ord = new Int32Array(count);
+  // In words: a bigint a row would be an allocation a row.
+  const from = new Uint32Array(batch.lsns.buffer, batch.lsns.byteOffset, batch.lsns.length * 2);
+  const to = new Uint32Array(lsn.buffer);
+  for (let i = 0; i < count; i++) {
+    const row = rows[i] ?? 0;
+    epoch[i] = batch.epochs[row] ?? 0;
+    to[i * 2] = from[row * 2] ?? 0;
+    to[i * 2 + 1] = from[row * 2 + 1] ?? 0;
+    ord[i] = batch.ords[row] ?? 0;
+  }
+  return { epoch, lsn, ord };
 }
 
 /** Input rows whose absent columns have no base: those that the fold named, and those behind the merge's `missingBase`. */

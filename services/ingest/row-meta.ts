@@ -74,10 +74,19 @@ export class RowMeta {
     this.partitionValues.fill(place.partition, first, end);
     this.shapeValues.fill(block.shape.version, first, end);
     this.committedValues.fill(block.committedAtMicros, first, end);
+    // Offsets as two words: a bigint a row would be an allocation a row.
+    const words = new Uint32Array(this.offsetValues.buffer);
     const offset = place.base + BigInt(place.from);
+    let low = Number(offset & 0xffff_ffffn);
+    let high = Number(offset >> 32n);
     for (let i = 0; i < count; i++) {
       this.ordValues[first + i] = firstOrd + i * ORD_STEP;
-      this.offsetValues[first + i] = offset + BigInt(i);
+      words[(first + i) * 2] = low;
+      words[(first + i) * 2 + 1] = high;
+      if (++low > 0xffff_ffff) {
+        low = 0;
+        high++;
+      }
       const keyId = keyIdOf(place.from + i);
       this.keyValues[first + i] = keyId;
       if (keyId >= this.lastKinds.length) this.lastKinds = widerKinds(this.lastKinds, keyId);

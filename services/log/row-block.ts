@@ -39,27 +39,50 @@ export interface RowBlockHead {
   readonly atMs: number;
 }
 
-interface ColumnPart {
-  lengths: Int32Array;
-  data: Buffer;
-  at: number;
-}
-
 export interface RowBlockBuilder {
   readonly rows: number;
   /** Of text, so far. */
   readonly bytes: number;
   add(row: Tuple): void;
+  /** The cells at bytes[at ..) as PostgreSQL's DataRow has them: a big-endian length each, -1 for NULL, and the text. */
+  addCells(bytes: Buffer, at: number): void;
   /** The block, in bytes of its own; the builder is empty again. */
   finish(head: RowBlockHead): Buffer;
 }
 
 export function createRowBlockBuilder(columns: number): RowBlockBuilder {
-  const parts: ColumnPart[] = [];
-  for (let i = 0; i < columns; i++)
-    parts.push({ lengths: new Int32Array(INITIAL_ROWS), data: Buffer.allocUnsafe(INITIAL_ROWS * 8), at: 0 });
+  const lengths: Int32Array[] = [];
+  const datas: Buffer[] = [];
+  for (let i = 0; i < columns; i++) {
+    lengths.push(new Int32Array(INITIAL_ROWS));
+    datas.push(Buffer.allocUnsafeSlow(INITIAL_ROWS * 8));
+  }
+  /** Bytes in each column so far. */
+  const ends = new Int32Array(columns);
+  let capacity = INITIAL_ROWS;
   let rows = 0;
   let bytes = 0;
+  const ensureRow = (): void => {
+    if (rows < capacity) return;
+    capacity *= 2;
+    for (let i = 0; i < columns; i++) {
+      const wider = new Int32Array(capacity);
+      wider.set(lengths[i] as Int32Array);
+      lengths[i] = wider;
+    }
+  };
+  const put = (column: number, source: Buffer, start: number, length: number): void => {
+    const at = ends[column] as number;
+    let data = datas[column] as Buffer;
+    if (at + length > data.length) {
+      const wider = Buffer.allocUnsafeSlow(Math.max(data.length * 2, at + length));
+      data.copy(wider, 0, 0, at);
+      datas[column] = data = wider;
+    }
+    if (length < COPY_BYTES_MIN) for (let k = 0; k < length; k++) data[at + k] = source[start + k] as number;
+    else source.copy(data, at, start, start + length);
+    ends[column] = at + length;
+  };
   return {
     get rows() {
       return rows;
@@ -68,29 +91,38 @@ export function createRowBlockBuilder(columns: number): RowBlockBuilder {
       return bytes;
     },
     add(row) {
-      const source = row.bytes;
+      ensureRow();
       for (let i = 0; i < columns; i++) {
-        const part = parts[i] as ColumnPart;
-        if (rows === part.lengths.length) widen(part);
-        if (row.kinds[i] !== CellKind.text) {
-          part.lengths[rows] = -1;
-          continue;
-        }
         const start = row.starts[i] as number;
-        const length = (row.ends[i] as number) - start;
-        part.lengths[rows] = length;
-        if (part.at + length > part.data.length) grow(part, length);
-        const { data, at } = part;
-        if (length < COPY_BYTES_MIN) for (let k = 0; k < length; k++) data[at + k] = source[start + k] as number;
-        else source.copy(data, at, start, start + length);
-        part.at = at + length;
+        const length = row.kinds[i] === CellKind.text ? (row.ends[i] as number) - start : -1;
+        (lengths[i] as Int32Array)[rows] = length;
+        if (length <= 0) continue;
+        put(i, row.bytes, start, length);
+        bytes += length;
+      }
+      rows++;
+    },
+    addCells(source, from) {
+      ensureRow();
+      let at = from;
+      for (let i = 0; i < columns; i++) {
+        const length =
+          ((source[at] as number) << 24) |
+          ((source[at + 1] as number) << 16) |
+          ((source[at + 2] as number) << 8) |
+          (source[at + 3] as number);
+        at += 4;
+        (lengths[i] as Int32Array)[rows] = length;
+        if (length <= 0) continue;
+        put(i, source, at, length);
+        at += length;
         bytes += length;
       }
       rows++;
     },
     finish(head) {
-      const out = assemble(parts, rows, head);
-      for (const part of parts) part.at = 0;
+      const out = assemble(lengths, datas, ends, rows, head);
+      ends.fill(0);
       rows = 0;
       bytes = 0;
       return out;
@@ -98,27 +130,21 @@ export function createRowBlockBuilder(columns: number): RowBlockBuilder {
   };
 }
 
-function widen(part: ColumnPart): void {
-  const wider = new Int32Array(part.lengths.length * 2);
-  wider.set(part.lengths);
-  part.lengths = wider;
-}
-
-function grow(part: ColumnPart, need: number): void {
-  const wider = Buffer.allocUnsafe(Math.max(part.data.length * 2, part.at + need));
-  part.data.copy(wider, 0, 0, part.at);
-  part.data = wider;
-}
-
-function assemble(parts: readonly ColumnPart[], rows: number, head: RowBlockHead): Buffer {
+function assemble(
+  lengths: readonly Int32Array[],
+  datas: readonly Buffer[],
+  ends: Int32Array,
+  rows: number,
+  head: RowBlockHead,
+): Buffer {
   const { shape, source } = head;
   const context = Buffer.from(JSON.stringify({ name: source.name, database: source.database, shape }));
-  let size = HEAD_BYTES + context.length + parts.length * 4;
-  for (const part of parts) size += rows * 4 + part.at;
+  let size = HEAD_BYTES + context.length + ends.length * 4;
+  for (const end of ends) size += rows * 4 + end;
   const out = Buffer.allocUnsafe(size);
   out.writeUInt8(ROW_BLOCK_FORMAT, 0);
   out.writeUInt8(0, 1);
-  out.writeUInt16LE(parts.length, 2);
+  out.writeUInt16LE(ends.length, 2);
   out.writeUInt32LE(rows, 4);
   out.writeUInt32LE(head.epoch, 8);
   out.writeUInt32LE(head.firstOrd, 12);
@@ -128,10 +154,11 @@ function assemble(parts: readonly ColumnPart[], rows: number, head: RowBlockHead
   out.writeUInt32LE(shape.version, 40);
   out.writeUInt32LE(context.length, 44);
   let at = HEAD_BYTES + context.copy(out, HEAD_BYTES);
-  for (const part of parts) at = out.writeUInt32LE(part.at, at);
-  for (const { lengths, data, at: end } of parts) {
-    at += Buffer.from(lengths.buffer, lengths.byteOffset, rows * 4).copy(out, at);
-    at += data.copy(out, at, 0, end);
+  for (const end of ends) at = out.writeUInt32LE(end, at);
+  for (const [column, end] of ends.entries()) {
+    const own = lengths[column] as Int32Array;
+    at += Buffer.from(own.buffer, own.byteOffset, rows * 4).copy(out, at);
+    at += (datas[column] as Buffer).copy(out, at, 0, end);
   }
   return out;
 }

@@ -11,7 +11,7 @@ import type { FillRow, KeyRecorder } from './key-recorder.ts';
 import { createRowBlockBuilder, ORD_STEP, type RowBlockBuilder } from '../log/row-block.ts';
 import { addRecord, addRowBlock, type ClaimStore, type OutgoingBatch } from './outgoing-batch.ts';
 import type { MutableTuple } from './pgoutput/read-tuple.ts';
-import { createChunkTuple, fillTuple, type ChunkRows } from './snapshot-read.ts';
+import { createChunkTuple, fillTuple, firstCell, type ChunkRows } from './snapshot-read.ts';
 
 export interface EmitOptions {
   readonly encoder: ReturnType<typeof createEnvelopeEncoder>;
@@ -76,15 +76,23 @@ export function emitChunk(chunk: ChunkRows, options: EmitOptions): EmittedChunk 
   let removed = 0;
   let ord = 0;
   for (let i = 0; i < chunk.buffers.length; i++) {
+    const bytes = chunk.buffers[i] as Buffer;
     const start = chunk.ranges[i * 2] as number;
-    fillTuple(tuple, chunk.buffers[i] as Buffer, start, columns);
+    const end = chunk.ranges[i * 2 + 1] as number;
+    if (blocks !== null && !recording && end - start <= rowBytesMax) {
+      if (blocks.add(bytes, firstCell(bytes, start, columns), ord) >= blockBytesMax) blocks.flush();
+      rows++;
+      ord += ORD_STEP;
+      continue;
+    }
+    fillTuple(tuple, bytes, start, columns);
     const fate = recording ? recorder.fate(encoder.key(shape, tuple).toString('latin1'), chunk.snapshot) : 'emit';
     if (fate === 'skip') {
       skipped++;
       continue;
     }
-    if (blocks !== null && fate === 'emit' && (chunk.ranges[i * 2 + 1] as number) - start <= rowBytesMax) {
-      if (blocks.add(tuple, ord) >= blockBytesMax) blocks.flush();
+    if (blocks !== null && fate === 'emit' && end - start <= rowBytesMax) {
+      if (blocks.add(bytes, firstCell(bytes, start, columns), ord) >= blockBytesMax) blocks.flush();
     } else {
       blocks?.flush();
       event.after = fate === 'emit' ? tuple : fillTupleOf(shape, tuple, fate);
@@ -125,20 +133,32 @@ function takesBlocks(shape: ShapeEncoder): boolean {
 }
 
 interface BlockWriter {
-  /** Bytes in the block in work. */
-  add(row: Tuple, ord: number): number;
+  /** The row whose cells stand at bytes[at ..). Bytes in the block in work. */
+  add(bytes: Buffer, at: number, ord: number): number;
   flush(): void;
+}
+
+/**
+ * The builder of the last chunk: its memory serves the next one of as many columns. Chunks are written one at a time; one that
+ * failed half-way leaves rows behind, and its builder is not used again.
+ */
+let lastBuilder: { readonly columns: number; readonly builder: RowBlockBuilder } | null = null;
+
+function builderFor(columns: number): RowBlockBuilder {
+  if (lastBuilder?.columns !== columns || lastBuilder.builder.rows > 0)
+    lastBuilder = { columns, builder: createRowBlockBuilder(columns) };
+  return lastBuilder.builder;
 }
 
 function createBlockWriter(options: EmitOptions, columns: number): BlockWriter {
   const { shape, batch, topic, epoch, atMs } = options;
   const { lsn, committedAtMicros } = options.at;
-  const builder: RowBlockBuilder = createRowBlockBuilder(columns);
+  const builder = builderFor(columns);
   let firstOrd = 0;
   return {
-    add(row, ord) {
+    add(bytes, at, ord) {
       if (builder.rows === 0) firstOrd = ord;
-      builder.add(row);
+      builder.addCells(bytes, at);
       return builder.bytes;
     },
     flush() {

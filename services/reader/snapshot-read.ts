@@ -101,15 +101,19 @@ export function createChunkTuple(columns: number): MutableTuple {
   return createTuple(Math.max(columns, 1));
 }
 
-/** Fills `tuple` with the columns behind the ctid of the DataRow bytes[start .. end). */
-export function fillTuple(tuple: MutableTuple, bytes: Buffer, start: number, columns: number): Tuple {
-  const { kinds, starts, ends } = tuple;
+/** Where the columns behind the ctid of the DataRow bytes[start ..) begin. */
+export function firstCell(bytes: Buffer, start: number, columns: number): number {
   const count = ((bytes[start] as number) << 8) | (bytes[start + 1] as number);
   if (count !== columns + 1) {
     throw new ReaderError('PGOUTPUT_INVALID', `a snapshot row of ${count - 1} columns where ${columns} were asked for`);
   }
-  let at = start + 2;
-  at += 4 + bytes.readInt32BE(at); // the ctid
+  return start + 6 + bytes.readInt32BE(start + 2);
+}
+
+/** Fills `tuple` with the columns behind the ctid of the DataRow bytes[start .. end). */
+export function fillTuple(tuple: MutableTuple, bytes: Buffer, start: number, columns: number): Tuple {
+  const { kinds, starts, ends } = tuple;
+  let at = firstCell(bytes, start, columns);
   tuple.bytes = bytes;
   for (let i = 0; i < columns; i++) {
     const length =

@@ -17,12 +17,13 @@ const POWERS = [1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12
 /** Seconds of which the microseconds are a safe integer. */
 const SAFE_SECONDS = 9_007_199_253;
 
-/** Writes the numbers of rows from..to; NaN = odd. NULL rows get 0. */
-export type ColumnParser = (column: BlockColumn, values: Float64Array, from: number, to: number) => void;
+/** Writes the numbers of rows from..to; NaN = odd. NULL rows get 0. Whether any is odd (of floats none ever is). */
+export type ColumnParser = (column: BlockColumn, values: Float64Array, from: number, to: number) => boolean;
 
 /** Whole numbers within the bounds. */
 export function integerParser(min: number, max: number): ColumnParser {
   return ({ bytes, starts, lengths }, values, from, to) => {
+    let odd = false;
     for (let row = from; row < to; row++) {
       const length = lengths[row] as number;
       if (length < 0) {
@@ -41,8 +42,13 @@ export function integerParser(min: number, max: number): ColumnParser {
         else value = value * 10 + (code - ZERO);
       }
       if (negative && value !== 0) value = -value;
-      values[row] = plain && value >= min && value <= max ? value : Number.NaN;
+      if (plain && value >= min && value <= max) values[row] = value;
+      else {
+        values[row] = Number.NaN;
+        odd = true;
+      }
     }
+    return odd;
   };
 }
 
@@ -52,6 +58,7 @@ export const parseFloats: ColumnParser = ({ bytes, starts, lengths }, values, fr
     const length = lengths[row] as number;
     values[row] = length < 0 ? 0 : floatAt(bytes, starts[row] as number, (starts[row] as number) + length);
   }
+  return false;
 };
 
 /** Up to 15 digits by a power of ten are one exact division; anything longer is the engine's business. */
@@ -78,12 +85,14 @@ function floatAt(bytes: Buffer, start: number, end: number): number {
 export const parseBooleans: ColumnParser = ({ bytes, starts, lengths }, values, from, to) => {
   for (let row = from; row < to; row++)
     values[row] = (lengths[row] as number) > 0 && bytes[starts[row] as number] === 0x74 ? 1 : 0;
+  return false;
 };
 
 /** Unscaled values of up to 15 digits. */
 export function decimalParser(precision: number, scale: number): ColumnParser {
   const digitsMax = Math.min(precision, EXACT_DIGITS);
   return ({ bytes, starts, lengths }, values, from, to) => {
+    let odd = false;
     for (let row = from; row < to; row++) {
       const length = lengths[row] as number;
       values[row] = 0;
@@ -108,29 +117,39 @@ export function decimalParser(precision: number, scale: number): ColumnParser {
       const pad = scale - (point < 0 ? 0 : end - point - 1);
       if (!plain || digits === 0 || pad < 0 || digits + pad > digitsMax) {
         values[row] = Number.NaN;
+        odd = true;
         continue;
       }
       value *= POWERS[pad] as number;
       values[row] = negative && value !== 0 ? -value : value;
     }
+    return odd;
   };
 }
 
 /** Days since 1970-01-01. */
 export const parseDates: ColumnParser = ({ bytes, starts, lengths }, values, from, to) => {
+  let odd = false;
   for (let row = from; row < to; row++) {
     const length = lengths[row] as number;
-    values[row] = length < 0 ? 0 : length === 10 ? dateAt(bytes, starts[row] as number) : Number.NaN;
+    const days = length < 0 ? 0 : length === 10 ? dateAt(bytes, starts[row] as number) : Number.NaN;
+    values[row] = days;
+    if (Number.isNaN(days)) odd = true;
   }
+  return odd;
 };
 
 /** Microseconds since 1970-01-01, of text with or without `+00`. */
 export function timestampParser(zoned: boolean): ColumnParser {
   return ({ bytes, starts, lengths }, values, from, to) => {
+    let odd = false;
     for (let row = from; row < to; row++) {
       const length = lengths[row] as number;
-      values[row] = length < 0 ? 0 : timestampAt(bytes, starts[row] as number, length, zoned);
+      const micros = length < 0 ? 0 : timestampAt(bytes, starts[row] as number, length, zoned);
+      values[row] = micros;
+      if (Number.isNaN(micros)) odd = true;
     }
+    return odd;
   };
 }
 
