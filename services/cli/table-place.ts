@@ -36,7 +36,7 @@ export function openTablePlace(context: CliContext, table: string, options: Tabl
 }
 
 /** A path has a slash or begins with a dot; a table's name has neither. */
-function isUri(table: string): boolean {
+export function isUri(table: string): boolean {
   return table.includes('/') || table.includes('\\') || table.startsWith('.') || /^[a-z0-9+.-]+:/i.test(table);
 }
 
