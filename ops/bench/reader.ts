@@ -60,8 +60,8 @@ export async function benchReader(rows = 300_000, options: ReaderBenchOptions = 
     const name = `bench${process.pid}`;
     const kafkaLog = kafka.brokers === null ? null : await openKafkaLog({ name, brokers: kafka.brokers });
     // Their slots, and snapshots of nothing.
-    await (await reader(source, embedded, 'bench', 1)).stop();
-    if (kafkaLog !== null) await (await reader(source, kafkaLog, name, 1)).stop();
+    await empty(await reader(source, embedded, 'bench', 1));
+    if (kafkaLog !== null) await empty(await reader(source, kafkaLog, name, 1));
     await session.query(`insert into public.bench select g, g % 1000, g * 7, 'customer ' || g, md5(g::text), (g % 100000) / 100.0,
       timestamptz '2026-01-01' + g * interval '1 second', g % 2 = 0, g / 3.0, jsonb_build_object('n', g) from generate_series(1, ${rows}) g`);
     const tool = await receiveByTool(session, server.url, options.pgBin);
@@ -146,6 +146,12 @@ async function reader(source: PostgresSource, log: EventLog, name: string, run: 
     runId: `${name}-${run}`,
     failpoint: () => undefined,
   });
+}
+
+/** Until the snapshot of nothing is done: what is measured is the stream alone. */
+async function empty(handle: ReaderHandle): Promise<void> {
+  while (handle.status().tables[0]?.phase !== 'streaming') await sleep(POLL_MS);
+  await handle.stop();
 }
 
 interface Measured {

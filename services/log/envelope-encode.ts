@@ -93,6 +93,8 @@ interface TransactionBytes {
   xid: number;
   committedAtMicros: bigint;
   snapshot: boolean;
+  /** The record header with nothing but operation, flags and ordinal left out. */
+  readonly header: Buffer;
   /** `,"source":{…,"ord":` */
   sourceHead: Buffer;
   /** `,"transaction":{"id":"…","total_order":` */
@@ -154,6 +156,7 @@ export function compileShapeEncoder(
     xid: -1,
     committedAtMicros: -1n,
     snapshot: false,
+    header: Buffer.alloc(RECORD_HEADER_BYTES),
     sourceHead: EMPTY,
     transactionHead: EMPTY,
   };
@@ -181,7 +184,7 @@ export function createEnvelopeEncoder(options?: { readonly chunkBytes?: number }
 
 function encodeRecord(sink: ByteSink, shape: ShapeEncoder, event: RowEvent): EncodedRecord {
   sink.start = sink.at;
-  writeHeader(sink, shape.shape.version, event);
+  writeHeader(sink, shape, event);
   const keyed = event.op !== 't' && shape.keyColumns.length > 0;
   if (keyed) writeKey(sink, shape, event);
   const valueFrom = sink.at - sink.start;
@@ -197,19 +200,20 @@ function encodeRecord(sink: ByteSink, shape: ShapeEncoder, event: RowEvent): Enc
   };
 }
 
-/** Layout: event.ts, RECORD_HEADER. */
-function writeHeader(sink: ByteSink, shapeVersion: number, event: RowEvent): void {
+/** Layout: event.ts, RECORD_HEADER. Only operation, flags and ordinal differ within a transaction. */
+function writeHeader(sink: ByteSink, shape: ShapeEncoder, event: RowEvent): void {
+  refreshTransaction(shape, event);
   reserve(sink, RECORD_HEADER_BYTES);
   const { bytes, at } = sink;
-  bytes[at] = ENVELOPE_FORMAT;
+  const { header } = shape.cache;
+  for (let i = 0; i < RECORD_HEADER_BYTES; i++) bytes[at + i] = header[i] as number;
   bytes[at + 1] = event.op.charCodeAt(0);
   bytes[at + 2] = event.otherKey === null ? event.flags : event.flags | RecordFlags.otherKey;
-  bytes[at + 3] = 0;
-  bytes.writeUInt32BE(event.epoch, at + 4);
-  bytes.writeBigUInt64BE(event.lsn, at + 8);
-  bytes.writeUInt32BE(event.ord, at + 16);
-  bytes.writeUInt32BE(shapeVersion, at + 20);
-  bytes.writeBigInt64BE(event.committedAtMicros, at + 24);
+  const { ord } = event;
+  bytes[at + 16] = ord >>> 24;
+  bytes[at + 17] = ord >>> 16;
+  bytes[at + 18] = ord >>> 8;
+  bytes[at + 19] = ord;
   sink.at = at + RECORD_HEADER_BYTES;
 }
 
@@ -241,7 +245,6 @@ function writeEnvelope(sink: ByteSink, shape: ShapeEncoder, event: RowEvent): vo
   writeBytes(sink, AFTER);
   const unchanged = event.after === null ? writeNullValue(sink) : writeAfter(sink, shape, event, event.after);
 
-  refreshTransaction(shape, event);
   const { cache } = shape;
   writeBytes(sink, cache.sourceHead);
   writeNatural(sink, event.ord);
@@ -365,6 +368,12 @@ function refreshTransaction(shape: ShapeEncoder, event: RowEvent): void {
   cache.epoch = event.epoch;
   cache.committedAtMicros = event.committedAtMicros;
   cache.snapshot = snapshot;
+  const { header } = cache;
+  header.writeUInt8(ENVELOPE_FORMAT, 0);
+  header.writeUInt32BE(event.epoch, 4);
+  header.writeBigUInt64BE(event.lsn, 8);
+  header.writeUInt32BE(shape.shape.version, 20);
+  header.writeBigInt64BE(event.committedAtMicros, 24);
   const { schema, table } = shape.shape;
   cache.sourceHead = Buffer.from(
     `,"source":{"version":"${ENVELOPE_FORMAT}","connector":"postgresql","name":${JSON.stringify(source.name)}` +

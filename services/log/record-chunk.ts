@@ -15,6 +15,7 @@ export const CHUNK_FORMAT = 1;
 export const BLOCK_CHUNK_FORMAT = 2;
 const HEAD_BYTES = 32;
 const LENGTHS_BYTES = 12;
+const COPY_BYTES_MIN = 48;
 
 /** Bytes that a record takes in a chunk. */
 export function recordBytes(record: OutgoingRecord): number {
@@ -43,12 +44,20 @@ export function encodeChunk(
     lengthsAt = out.writeInt32BE(key === null ? -1 : key.length, lengthsAt);
     lengthsAt = out.writeInt32BE(value === null ? -1 : value.length, lengthsAt);
     lengthsAt = out.writeInt32BE(header === null ? -1 : header.length, lengthsAt);
-    at += key === null ? 0 : key.copy(out, at);
-    at += value === null ? 0 : value.copy(out, at);
-    at += header === null ? 0 : header.copy(out, at);
+    if (key !== null) at = put(out, at, key);
+    if (value !== null) at = put(out, at, value);
+    if (header !== null) at = put(out, at, header);
   }
   out.writeUInt32BE(crc32(out.subarray(8)), 4);
   return out;
+}
+
+/** Keys and headers are short: a loop beats the call. */
+function put(out: Buffer, at: number, bytes: Buffer): number {
+  const { length } = bytes;
+  if (length > COPY_BYTES_MIN) bytes.copy(out, at);
+  else for (let i = 0; i < length; i++) out[at + i] = bytes[i] as number;
+  return at + length;
 }
 
 export function encodeBlockChunk(block: Buffer, rows: number, base: bigint, timestampMs: number): Buffer {
