@@ -77,6 +77,15 @@ export function explainFailure(error: unknown): Failure {
   };
 }
 
+/** The state's name, of the first error in the chain that has one. */
+export function stateOf(error: unknown): string {
+  for (let cause: unknown = error; cause instanceof Error; cause = cause.cause) {
+    const word = wordOf(cause);
+    if (word !== null && codeOf(word) !== null) return word;
+  }
+  return 'STOPPED';
+}
+
 /** A break of continuity is known by its state, any other error by its code. */
 function wordOf(error: Error): string | null {
   const { code, broken } = error as { code?: unknown; broken?: { readonly state?: unknown } };

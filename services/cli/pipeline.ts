@@ -21,6 +21,8 @@ import type { FailpointHook } from '../runtime/failpoints.ts';
 import type { Logger } from '../runtime/logger.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import { foreignTables } from './assemble/foreign-tables.ts';
+import { checkAgainstLog, checkAgainstSource } from './assemble/contract-check.ts';
+import { startStandingReader } from './standing-reader.ts';
 import { claimLake, IDENTITY_KEY, identityOf } from './assemble/identity.ts';
 import { takeStateFolder } from './assemble/state-folder.ts';
 import { readPaused } from './paused-tables.ts';
@@ -73,16 +75,22 @@ export async function startPipeline(options: PipelineOptions): Promise<Pipeline>
     undo.push(() => lake.close());
     await probeConditionalPut(lake);
     const source = parts.reader ? await openSource(config, options.reload) : null;
+    const contracts = contractFolder(config.contracts);
+    if (source !== null && parts.stream) await checkAgainstSource(source, config, contracts, lake);
     const claimed = source === null ? null : await claim(source, lake, config);
     if (source !== null && claimed?.recorded === true) undo.push(() => forgetUnused(source, lake, config));
     const log = await openLog(config, options.reload);
     undo.push(() => log.close());
+    if (source === null && config.log.debezium.topics.length === 0)
+      await checkAgainstLog(log.reader, config.name, contracts, lake);
     if (source !== null && claimed?.slotStood === false) undo.push(() => dropUnusedSlot(source, log, config));
     let ingest: IngestHandle | null = null;
-    const reader =
-      source === null
-        ? null
-        : await openReader(options, source, log, lake, () => (parts.stream ? (ingest?.committedLsn() ?? 0n) : null));
+    const startReaderOf = (from: PostgresSource): Promise<ReaderHandle> => {
+      const start = (): Promise<ReaderHandle> =>
+        openReader(options, from, log, lake, () => (parts.stream ? (ingest?.committedLsn() ?? 0n) : null));
+      return options.availableNow ? start() : startStandingReader(start, logger);
+    };
+    const reader = source === null ? null : await startReaderOf(source);
     if (reader !== null) undo.push(() => reader.stop());
     if (parts.stream) {
       const state = log.join == null ? null : takeStateFolder(config.state);

@@ -178,7 +178,9 @@ function createWatch(pipeline: Pipeline, config: Config, metrics: Metrics, walBu
           silentS * 1000 < SILENCE_MS
             ? null
             : `source: no answer for ${silentS} s${failing === null ? '' : ` (${failing})`}`;
-        return [silent, walBudget.exceeded()].filter((reason) => reason !== null);
+        const stopped = pipeline.reader?.status().stopped ?? null;
+        const state = stopped === null ? null : `reader: ${numbered(stopped.state)}: ${stopped.detail}`;
+        return [silent, state, walBudget.exceeded()].filter((reason) => reason !== null);
       },
       status: () => Promise.resolve(statusReport(pipeline, config.name)),
     },

@@ -3,12 +3,13 @@ import { join, resolve } from 'node:path';
 import { inferContract, contractFileName } from '../../../contracts/engine/infer.ts';
 import { grantsSql, type ServerKind } from '../../../ops/sql/grants.ts';
 import { listTables, matchesGlobs } from '../../reader/catalog.ts';
-import { bareFromCatalog, describeColumns } from '../../reader/shapes.ts';
+import { findPublication } from '../../reader/publication.ts';
 import type { SourceSession } from '../../reader/source.ts';
 import { parseConfig } from '../../runtime/config.ts';
 import { ConfigError, ExitCode } from '../../runtime/errors.ts';
 import { openSource } from '../assemble/source.ts';
 import type { CliContext, CommandModule } from '../command.ts';
+import { catalogTable } from '../contracts/live-catalog.ts';
 
 interface Flags {
   readonly postgres: string;
@@ -69,10 +70,9 @@ async function init(flags: Flags, context: CliContext): Promise<ExitCode> {
       }),
     );
     mkdirSync(join(folder, 'contracts'), { recursive: true });
+    const publication = await findPublication(session, config.source.publication);
     for (const table of found) {
-      const published = { schema: table.schema, table: table.table, columns: null, rowFilter: null };
-      const bare = await bareFromCatalog(session, table, published, session.serverVersion >= 180_000);
-      const shape = { schema: table.schema, table: table.table, columns: await describeColumns(session, bare) };
+      const shape = await catalogTable(session, table, publication);
       const { text, notes } = inferContract(shape, { name: flags.name });
       write(context, flags, join(folder, 'contracts', contractFileName(shape)), text);
       for (const note of notes)

@@ -3,6 +3,7 @@ import type { CatalogSession } from '../../../contracts/cli/ports.ts';
 import type { CatalogTable } from '../../../contracts/engine/catalog.ts';
 import { listAttributes, listTables } from '../../reader/catalog.ts';
 import type { SourceTable } from '../../reader/catalog.ts';
+import type { Publication } from '../../reader/publication.ts';
 import { describeColumns } from '../../reader/shapes.ts';
 import type { PostgresSource, SourceSession } from '../../reader/source.ts';
 import { catalogDetails } from './catalog-details.ts';
@@ -23,11 +24,17 @@ export async function openCatalog(source: PostgresSource, nowMicros: () => bigin
   };
 }
 
-async function catalogTable(session: SourceSession, found: SourceTable): Promise<CatalogTable> {
+/** With the columns that the publication sends; without one, those that a publication of ours would send. */
+export async function catalogTable(
+  session: SourceSession,
+  found: SourceTable,
+  publication: Publication | null = null,
+): Promise<CatalogTable> {
   const { schema, table, oid } = found;
-  const generatedSent = session.serverVersion >= 180_000;
-  const attributes = (await listAttributes(session, oid)).filter(
-    ({ generated }) => generated === '' || (generated === 's' && generatedSent),
+  const generatedSent = publication?.storedGenerated ?? session.serverVersion >= 180_000;
+  const listed = publication?.tables.find((each) => each.schema === schema && each.table === table)?.columns ?? null;
+  const attributes = (await listAttributes(session, oid)).filter(({ name, generated }) =>
+    listed === null ? generated === '' || (generated === 's' && generatedSent) : listed.includes(name),
   );
   const shapes = await describeColumns(session, { schema, table, oid, columns: attributes, key: keyOf(found) });
   const details = await catalogDetails(session, oid);

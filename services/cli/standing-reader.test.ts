@@ -1,0 +1,63 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { ContinuityError } from '../reader/attach.ts';
+import { ReaderError } from '../reader/reader-error.ts';
+import type { ReaderHandle, ReaderStatus } from '../reader/reader-options.ts';
+import { createLogger } from '../runtime/logger.ts';
+import { startStandingReader } from './standing-reader.ts';
+
+const logger = createLogger({ level: 'silent', pipeline: 'p' });
+const lost = () => new ContinuityError({ state: 'SLOT_LOST', detail: 'slot s is gone', gap: null });
+
+function fakeReader(): ReaderHandle & { readonly breakBy: (error: Error) => void } {
+  let breakBy: (error: Error) => void = () => undefined;
+  let end: () => void = () => undefined;
+  const done = new Promise<void>((resolve, reject) => {
+    breakBy = reject;
+    end = resolve;
+  });
+  done.catch(() => undefined);
+  return {
+    done,
+    breakBy,
+    status: () => ({ phase: 'streaming', stopped: null, marks: 7 }) as unknown as ReaderStatus,
+    stop: () => Promise.resolve(end()),
+    resnapshot: () => Promise.resolve(),
+    fetchRows: () => Promise.resolve(3),
+    fetchKeys: () => Promise.resolve(0),
+  };
+}
+
+test('a break that is found at the start stops the reader and not the process, and ends without a restart', async () => {
+  let mended = false;
+  const reader = await startStandingReader(
+    () => (mended ? Promise.resolve(fakeReader()) : Promise.reject(lost())),
+    logger,
+    5,
+  );
+  expect(reader.status()).toMatchObject({ phase: 'stopped', stopped: { state: 'SLOT_LOST' } });
+  expect(() => reader.fetchRows('a', 'b', 'true')).toThrow(/SLOT_LOST/);
+  mended = true;
+  while (reader.status().phase !== 'streaming') await sleep(2);
+  expect(reader.status().stopped).toBeNull();
+  expect(await reader.fetchRows('a', 'b', 'true')).toBe(3);
+  await reader.stop();
+});
+
+test('one that comes later does, too, and shows the last figures', async () => {
+  const first = fakeReader();
+  const started: ReaderHandle[] = [first];
+  const reader = await startStandingReader(() => Promise.resolve(started.shift() ?? fakeReader()), logger, 20);
+  first.breakBy(lost());
+  await sleep(1);
+  expect(reader.status()).toMatchObject({ phase: 'stopped', stopped: { state: 'SLOT_LOST' }, marks: 7 });
+  while (reader.status().phase !== 'streaming') await sleep(2);
+  await reader.stop();
+});
+
+test('what no look can cure at a first start is the caller’s, and so is what is no state', async () => {
+  const denied = new ReaderError('TABLE_NO_KEY', 'table a.b has no key');
+  await expect(startStandingReader(() => Promise.reject(denied), logger, 5)).rejects.toBe(denied);
+  const away = new ReaderError('SOURCE_UNREACHABLE', 'no answer');
+  await expect(startStandingReader(() => Promise.reject(away), logger, 5)).rejects.toBe(away);
+});

@@ -1,0 +1,119 @@
+/**
+ * The reader of a running service: a named state stops it and not the process, whether it is found at the start or later. It
+ * looks again from time to time, so that a repair needs no restart.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Lsn } from '../log/position.ts';
+import { ReaderError } from '../reader/reader-error.ts';
+import type { ReaderHandle, ReaderStatus } from '../reader/reader-options.ts';
+import { ExitCode } from '../runtime/errors.ts';
+import type { Logger } from '../runtime/logger.ts';
+import { explainFailure, stateOf } from './explain-failure.ts';
+
+/** Between two looks whether the reader may go on. */
+const LOOK_MS = 5_000;
+
+/**
+ * A source or log that broke since the last run leaves the process up; a first start that cannot be (no key, no right) is the
+ * caller's, and thrown.
+ */
+export async function startStandingReader(
+  start: () => Promise<ReaderHandle>,
+  logger: Logger,
+  lookMs = LOOK_MS,
+): Promise<ReaderHandle> {
+  const stopping = new AbortController();
+  let reader: ReaderHandle | null = null;
+  let stopped: ReaderStatus['stopped'] = null;
+  let last: ReaderStatus | null = null;
+
+  const stands = (error: unknown): void => {
+    const { message, remedy, exit } = explainFailure(error);
+    if (exit !== ExitCode.namedState || (last === null && reader === null && stopped === null && !isBreak(error)))
+      throw error;
+    if (stopped?.detail !== message) logger.error({ err: error, remedy }, 'the reader stopped by a named state');
+    stopped = { state: stateOf(error), detail: message, remedy };
+    last = reader?.status() ?? last;
+    reader = null;
+  };
+
+  const attempt = async (): Promise<void> => {
+    try {
+      reader = await start();
+      if (stopped !== null) logger.info('the reader goes on');
+      stopped = null;
+    } catch (error) {
+      stands(error);
+    }
+  };
+
+  async function follow(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      const running = reader;
+      if (running === null) {
+        await sleep(lookMs, undefined, { signal: stopping.signal }).catch(() => undefined);
+        // What passes by itself is waited for, too: the state stands until the reader streams again.
+        if (!stopping.signal.aborted)
+          await attempt().catch((error: unknown) => logger.warn({ err: error }, 'the reader cannot look yet'));
+        continue;
+      }
+      try {
+        await running.done;
+        return;
+      } catch (error) {
+        if (stopping.signal.aborted) return;
+        stands(error);
+      }
+    }
+  }
+
+  await attempt();
+  const done = follow();
+  done.catch(() => undefined);
+  const running = (): ReaderHandle => {
+    if (reader !== null) return reader;
+    throw new ReaderError('SOURCE_LOST', `the reader stands still: ${stopped?.state ?? 'stopped'}`, {
+      remedy: stopped?.remedy ?? 'see `sluice status`',
+      retriable: false,
+    });
+  };
+  return {
+    done,
+    status: () =>
+      stopped === null && reader !== null ? reader.status() : { ...(last ?? NOTHING_YET), phase: 'stopped', stopped },
+    async stop() {
+      stopping.abort();
+      await reader?.stop();
+      await done.catch(() => undefined);
+    },
+    resnapshot: (schema, table, exact) => running().resnapshot(schema, table, exact),
+    fetchRows: (schema, table, condition) => running().fetchRows(schema, table, condition),
+    fetchKeys: (schema, table, keys, removeAbsent) => running().fetchKeys(schema, table, keys, removeAbsent),
+  };
+}
+
+/** Broken continuity: what was there once is not what is there now. */
+function isBreak(error: unknown): boolean {
+  for (let cause: unknown = error; cause instanceof Error; cause = cause.cause) if ('broken' in cause) return true;
+  return false;
+}
+
+const ZERO = 0n as Lsn;
+const NOTHING_YET: ReaderStatus = {
+  phase: 'stopped',
+  stopped: null,
+  epoch: 0,
+  serverVersion: 0,
+  sourceLsn: ZERO,
+  receivedLsn: ZERO,
+  durableLsn: ZERO,
+  confirmedLsn: ZERO,
+  lagMs: 0,
+  lagBytes: 0n,
+  bytes: 0n,
+  marks: 0,
+  tables: [],
+  announced: [],
+  insurance: null,
+  lastError: null,
+};
