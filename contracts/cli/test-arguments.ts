@@ -1,6 +1,7 @@
 import { Option } from 'commander';
 import { choice, formatOf, formatOption, openSettings } from './arguments.ts';
 import type { Register } from './arguments.ts';
+import { usageError } from './exit-code.ts';
 import { FAIL_ON } from './report/report.ts';
 import { runTest, STAGES } from './test-rules.ts';
 import type { Stage } from './test-rules.ts';
@@ -9,6 +10,8 @@ interface Flags {
   readonly stage?: Stage;
   readonly rule?: string;
   readonly since?: string;
+  readonly sample?: string;
+  readonly dryRun?: boolean;
   readonly table?: string;
   readonly contracts?: string;
   readonly source?: string;
@@ -21,6 +24,15 @@ interface Flags {
   readonly quiet?: boolean;
 }
 
+const SAMPLE_MAX = 1000;
+
+function wholeNumber(text: string | undefined): number {
+  if (text === undefined) return 0;
+  const count = /^\d{1,4}$/.test(text) ? Number(text) : SAMPLE_MAX + 1;
+  if (count <= SAMPLE_MAX) return count;
+  throw usageError(`--sample ${text} is no number of rows`, `write 0 to ${SAMPLE_MAX}`);
+}
+
 export const registerTest: Register = ({ program, ports, action }) => {
   program
     .command('test')
@@ -29,6 +41,8 @@ export const registerTest: Register = ({ program, ports, action }) => {
     .addOption(new Option('--stage <stage>', 'where to test (default: lake)').choices(STAGES))
     .option('--rule <id>', 'only this rule')
     .option('--since <span>', 'only rows of the last 1h (90s, 15m, 7d, 2w); stream and lake')
+    .option('--sample <n>', 'name so many failing rows of each rule by their keys; classified values are masked')
+    .option('--dry-run', 'list what would run, and read nothing')
     .option('--table <glob>', 'only these tables')
     .option('--contracts <folder>', 'where the contracts and contracts.config.yaml are')
     .option('--source <url>', 'for --stage source: postgres://…')
@@ -48,6 +62,8 @@ export const registerTest: Register = ({ program, ports, action }) => {
           stage: flags.stage ?? 'lake',
           rule: flags.rule ?? null,
           since: flags.since ?? null,
+          sample: wholeNumber(flags.sample),
+          dryRun: flags.dryRun === true,
           table: flags.table ?? null,
           source: flags.source ?? defaults.source ?? null,
           lake: flags.lake ?? defaults.lake ?? null,

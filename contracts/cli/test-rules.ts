@@ -2,6 +2,7 @@
 import type { CatalogTable } from '../engine/catalog.ts';
 import type { Contract, TableContract } from '../engine/model.ts';
 import { parseContract } from '../engine/parse.ts';
+import { plannedRules } from '../engine/rules/planned-rules.ts';
 import { runTableRules } from '../engine/rules/table-rules.ts';
 import type { RuleResult } from '../engine/rules/table-rules.ts';
 import type { TableProbe } from '../engine/rules/table-probe.ts';
@@ -28,6 +29,10 @@ export interface TestOptions {
   readonly rule: string | null;
   /** `1h` */
   readonly since: string | null;
+  /** Failing rows to name, a rule; 0 = none. */
+  readonly sample: number;
+  /** Lists what would run, and reads nothing. */
+  readonly dryRun: boolean;
   readonly table: string | null;
   readonly source: string | null;
   readonly lake: string | null;
@@ -56,7 +61,7 @@ export async function runTest(ports: Ports, options: TestOptions): Promise<ExitC
   let invalid = false;
   let stage: OpenStage | null = null;
   try {
-    stage = await openStage(ports, options, since);
+    stage = options.dryRun ? null : await openStage(ports, options, since);
     for (const file of files) {
       const contract = runnable(file);
       if (contract === null) {
@@ -177,18 +182,20 @@ async function openLakeStage(ports: Ports, { lake }: TestOptions, since: bigint 
 async function testTable(
   contract: Contract,
   table: TableContract,
-  stage: OpenStage,
-  { rule, stage: name }: TestOptions,
+  stage: OpenStage | null,
+  { rule, stage: name, sample }: TestOptions,
 ): Promise<Suite> {
-  const opened = await stage.table(sourceName(contract, table));
+  const opened = (await stage?.table(sourceName(contract, table))) ?? null;
   const results =
-    opened === null
-      ? [absent(table, name)]
-      : await runTableRules(contract, table, opened.probe, rule === null ? {} : { rule });
+    stage === null
+      ? plannedRules(contract, table, rule)
+      : opened === null
+        ? [absent(table, name)]
+        : await runTableRules(contract, table, opened.probe, { sample, ...(rule === null ? {} : { rule }) });
   return {
     file: contract.source.file,
     name: table.name,
-    heading: `${contract.version}  ${opened?.note ?? ''}`.trimEnd(),
+    heading: `${contract.version}  ${stage === null ? `would run on the ${name}` : (opened?.note ?? '')}`.trimEnd(),
     facts: { id: contract.id, version: contract.version, stage: name },
     findings: [],
     outcomes: results.map((result) => outcomeOf(contract, result)),
@@ -222,5 +229,6 @@ function outcomeOf(contract: Contract, result: RuleResult): Outcome {
     from: result.from === null ? null : FROM[result.from],
     line,
     position: column,
+    ...(result.sample === undefined ? {} : { sample: result.sample }),
   };
 }

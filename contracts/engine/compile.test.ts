@@ -283,3 +283,28 @@ describe('actions', () => {
     ).toThrow(/cannot be kept as Delta long/);
   });
 });
+
+describe('rules inside arrays and documents', () => {
+  const tags =
+    "      - {name: tags, logicalType: array, physicalType: 'text[]', items: {logicalType: string, quality: [QUALITY]}}\n";
+  const document =
+    '      - {name: doc, logicalType: array, physicalType: jsonb, items: {logicalType: object, properties: [{name: kind, logicalType: string, quality: [QUALITY]}]}}\n';
+  const values = '{metric: invalidValues, arguments: {validValues: [a, b]}, mustBe: 0}';
+  const nulls = '{metric: nullValues, mustBe: 0}';
+
+  it.each([
+    ['allowed items', tags, values, { tags: ['a', 'b'] }, { tags: ['a', 'c'] }],
+    ['no NULL among the items', tags, nulls, { tags: ['a'] }, { tags: ['a', null] }],
+    [
+      'allowed values in a document',
+      document,
+      values,
+      { doc: '[{"kind": "a"}]' },
+      { doc: '[{"kind": "a"}, {"kind": "c"}]' },
+    ],
+  ])('enforces %s on each event', (_name, column, quality, good, bad) => {
+    const subject = gate(column.replace('QUALITY', quality));
+    expect(outcome(subject, good)).toEqual([]);
+    expect(outcome(subject, bad)).toHaveLength(1);
+  });
+});

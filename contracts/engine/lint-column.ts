@@ -1,8 +1,10 @@
 /** What a column's keys say against each other. */
 import { compareDecimals, parseDecimal } from './decimal-text.ts';
 import type { Report } from './lint-report.ts';
-import type { Column } from './model.ts';
+import type { Column, Rule } from './model.ts';
 import { parsePgType } from './pg-type.ts';
+import { forbidsNull } from './read-column.ts';
+import { meansZero } from './rules/rule-meta.ts';
 import { parseInstant } from './rules/temporal.ts';
 import { ENFORCED_FORMATS } from './rules/value-formats.ts';
 import { didYouMean, nearest } from './nearest.ts';
@@ -50,10 +52,27 @@ export function lintColumn(column: Column, report: Report): void {
 
 /** Nested elements have no types of a database, and no key. */
 function lintNested(column: Column, report: Report): void {
+  for (const rule of column.nestedRules)
+    if (rule.kind !== 'text' && !(meansZero(rule) && (forbidsNull(rule) || listsValues(rule))))
+      report(
+        rule.path,
+        'RULE_NESTED',
+        `rule ${rule.id} stands on an element inside a column, where it cannot be counted`,
+        {
+          hint: 'enforced there: invalidValues with validValues, nullValues; each mustBe: 0. Others: a CEL rule on the table',
+        },
+      );
   lintBounds(column, report);
   lintFormat(column, report);
   for (const nested of [column.items, column.mapKey, column.mapValue, ...column.properties])
     if (nested !== null) lintNested(nested, report);
+}
+
+/** `invalidValues` as a closed list: part of the element's own checks. */
+function listsValues(rule: Rule): boolean {
+  return (
+    rule.kind === 'library' && rule.metric === 'invalidValues' && rule.validValues !== null && rule.pattern === null
+  );
 }
 
 /** `physicalType: bigint` with `logicalType: string`: one of the two is wrong. json columns may be described as anything. */

@@ -188,6 +188,8 @@ export interface Column {
   readonly mapKey: Column | null;
   readonly mapValue: Column | null;
   readonly relationships: readonly Relationship[];
+  /** Rules on an element of an array or a document; a table's columns have theirs in `TableContract.rules`. */
+  readonly nestedRules: readonly Rule[];
   readonly custom: CustomValues;
 }
 

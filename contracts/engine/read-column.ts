@@ -4,11 +4,24 @@ import { normaliseNumber } from './decimal-text.ts';
 import type { Column, ColumnOptions, LogicalType, PhysicalTypes, Relationship, Rule } from './model.ts';
 import { ACTIONS, PII_ACTIONS, PII_STAGES, UNREPRESENTABLE_POLICIES } from './model.ts';
 import { countOrNull, flag, listAt, mapAt, positionOf, scalarAt, textOrNull, textsAt } from './read-node.ts';
+import { readRule } from './read-rule.ts';
+import { meansZero } from './rules/rule-meta.ts';
+import type { Minor } from './standard/servers.ts';
 import { LOGICAL_TYPES_32 } from './standard/elements.ts';
 import type { MapNode, ScalarValue, TreeNode, TreePath } from './yaml-tree.ts';
 
 /** `rules` are the column's own: a closed list of values may stand in one of them. */
-export function readColumn(node: TreeNode, path: TreePath, rules: readonly Rule[]): Column {
+export function readColumn(node: TreeNode, path: TreePath, rules: readonly Rule[], minor: Minor): Column {
+  return readElement(node, path, rules, [], minor);
+}
+
+function readElement(
+  node: TreeNode,
+  path: TreePath,
+  rules: readonly Rule[],
+  nestedRules: readonly Rule[],
+  minor: Minor,
+): Column {
   const map: MapNode = node.kind === 'map' ? node : { kind: 'map', entries: new Map(), at: node.at };
   const custom = customValues(map.entries.get('customProperties')?.value);
   const logicalType = LOGICAL_TYPES_32.find((type) => type === textOrNull(map, 'logicalType')) ?? null;
@@ -23,7 +36,7 @@ export function readColumn(node: TreeNode, path: TreePath, rules: readonly Rule[
     options: readOptions(mapAt(map, 'logicalTypeOptions'), logicalType),
     physicalType: textOrNull(map, 'physicalType'),
     physicalTypes: readPhysicalTypes(custom.get('physicalTypes')),
-    required: flag(map, 'required'),
+    required: flag(map, 'required') || nestedRules.some((rule) => meansZero(rule) && forbidsNull(rule)),
     unique: flag(map, 'unique'),
     keyPosition: flag(map, 'primaryKey') ? positionOf(map, 'primaryKeyPosition') || 1 : 0,
     partitionPosition: flag(map, 'partitioned') ? positionOf(map, 'partitionKeyPosition') || 1 : 0,
@@ -40,20 +53,39 @@ export function readColumn(node: TreeNode, path: TreePath, rules: readonly Rule[
     onViolation: wordOf(custom, 'onViolation', ACTIONS),
     onUnrepresentable: wordOf(custom, 'onUnrepresentable', UNREPRESENTABLE_POLICIES),
     deprecated: flag(map, 'deprecated') || custom.get('deprecated') === true,
-    items: nestedColumn(map, path, 'items'),
+    items: nestedColumn(map, path, 'items', minor),
     properties: (listAt(map, 'properties')?.items ?? []).map((item, index) =>
-      readColumn(item, [...path, 'properties', index], []),
+      readNested(item, [...path, 'properties', index], minor),
     ),
-    mapKey: nested === null ? null : nestedColumn(nested, [...path, 'map'], 'key'),
-    mapValue: nested === null ? null : nestedColumn(nested, [...path, 'map'], 'value'),
+    mapKey: nested === null ? null : nestedColumn(nested, [...path, 'map'], 'key', minor),
+    mapValue: nested === null ? null : nestedColumn(nested, [...path, 'map'], 'value', minor),
     relationships: readRelationships(map, path),
+    nestedRules,
     custom,
   };
 }
 
-function nestedColumn(map: MapNode, path: TreePath, key: string): Column | null {
+function nestedColumn(map: MapNode, path: TreePath, key: string, minor: Minor): Column | null {
   const node = mapAt(map, key);
-  return node === null ? null : readColumn(node, [...path, key], []);
+  return node === null ? null : readNested(node, [...path, key], minor);
+}
+
+/** An element with the rules that stand on it: those that a single element decides become part of its checks. */
+function readNested(node: TreeNode, path: TreePath, minor: Minor): Column {
+  const list = node.kind === 'map' ? listAt(node, 'quality') : null;
+  const name = node.kind === 'map' ? (textOrNull(node, 'name') ?? '') : '';
+  const rules = (list?.items ?? []).flatMap((item, index) => {
+    const rule = readRule(item, [...path, 'quality', index], name, minor);
+    return rule === null ? [] : [rule];
+  });
+  return readElement(node, path, rules, rules, minor);
+}
+
+/** On an element of an array or a document: only NULL is forbidden. */
+export function forbidsNull(rule: Rule): boolean {
+  if (rule.kind !== 'library') return false;
+  if (rule.metric === 'nullValues') return true;
+  return rule.metric === 'missingValues' && (rule.missingValues ?? [null]).every((value) => value === null);
 }
 
 export function readRelationships(map: MapNode, path: TreePath): Relationship[] {
@@ -91,13 +123,7 @@ function readEnum(map: MapNode): ScalarValue[] | null {
 
 function rulesValues(rules: readonly Rule[]): readonly ScalarValue[] | null {
   for (const rule of rules)
-    if (
-      rule.kind === 'library' &&
-      rule.metric === 'invalidValues' &&
-      rule.validValues !== null &&
-      rule.operator.name === 'mustBe' &&
-      rule.operator.text === '0'
-    )
+    if (rule.kind === 'library' && rule.metric === 'invalidValues' && rule.validValues !== null && meansZero(rule))
       return rule.validValues;
   return null;
 }

@@ -98,7 +98,7 @@ function readTable(node: MapNode, path: TreePath, minor: Minor): TableContract {
     const below = [...path, 'properties', index];
     const own = item.kind === 'map' ? readRules(item, below, textOrNull(item, 'name') ?? '', minor) : [];
     rules.push(...own);
-    return readColumn(item, below, own);
+    return readColumn(item, below, own, minor);
   });
   const name = textOrNull(node, 'name') ?? '';
   const ratio = custom.get('maxQuarantineRatio');

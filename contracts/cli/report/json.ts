@@ -22,6 +22,7 @@ export function jsonReport(report: Report): string {
             passed: outcomes.filter(({ status }) => status === 'passed').length,
             failed: outcomes.filter(({ status }) => status === 'failed').length,
             notRun: outcomes.filter(({ status }) => status === 'not-run').length,
+            noted: outcomes.filter(({ status }) => status === 'noted').length,
           }
         : {}),
     },

@@ -7,7 +7,7 @@ import type { Outcome, Report, Suite } from './report.ts';
 
 interface TestCase {
   readonly name: string;
-  readonly kind: 'passed' | 'failure' | 'error';
+  readonly kind: 'passed' | 'failure' | 'error' | 'skipped';
   readonly type: string;
   readonly message: string;
   readonly file: string;
@@ -38,7 +38,7 @@ export function junitReport(report: Report): string {
 
 function totals(cases: readonly TestCase[]): string {
   const count = (kind: TestCase['kind']): number => cases.filter((item) => item.kind === kind).length;
-  return `tests="${cases.length}" failures="${count('failure')}" errors="${count('error')}" skipped="0"`;
+  return `tests="${cases.length}" failures="${count('failure')}" errors="${count('error')}" skipped="${count('skipped')}"`;
 }
 
 function casesOf(suite: Suite, report: Report): TestCase[] {
@@ -62,13 +62,16 @@ function findingCase(finding: Finding, strict: boolean): TestCase {
 function ruleCase(suite: Suite, outcome: Outcome, strict: boolean): TestCase {
   const { ruleId, status, severity, detail, line } = outcome;
   const failed = status === 'failed' && (severity === 'error' || (strict && severity === 'warning'));
-  const kind = status === 'not-run' ? 'error' : failed ? 'failure' : 'passed';
+  const kind = status === 'not-run' ? 'error' : status === 'noted' ? 'skipped' : failed ? 'failure' : 'passed';
   const type = status === 'not-run' ? 'NOT_RUN' : 'RULE_FAILED';
-  return { name: ruleId, kind, type, message: detail, file: suite.file, line };
+  const rows =
+    outcome.sample === undefined || outcome.sample.length === 0 ? '' : `; keys: ${outcome.sample.join(', ')}`;
+  return { name: ruleId, kind, type, message: `${detail}${rows}`, file: suite.file, line };
 }
 
 function caseXml(suite: string, item: TestCase): string {
   const open = `    <testcase classname="${escape(suite)}" name="${escape(item.name)}"${item.file === '' ? '' : ` file="${escape(item.file)}" line="${item.line}"`}`;
+  if (item.kind === 'skipped') return `${open}>\n      <skipped message="${escape(item.message)}"/>\n    </testcase>\n`;
   if (item.kind !== 'passed')
     return `${open}>\n      <${item.kind} type="${escape(item.type)}" message="${escape(item.message)}"/>\n    </testcase>\n`;
   if (item.message === '') return `${open}/>\n`;

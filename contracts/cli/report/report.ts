@@ -4,7 +4,7 @@ import { EXIT } from '../exit-code.ts';
 import type { CommandError, ExitCode } from '../exit-code.ts';
 import { reportedFindings } from './reported-findings.ts';
 
-export type OutcomeStatus = 'passed' | 'failed' | 'not-run';
+export type OutcomeStatus = 'passed' | 'failed' | 'not-run' | 'noted';
 
 /** One rule's end in `contracts test`. */
 export interface Outcome {
@@ -17,6 +17,8 @@ export interface Outcome {
   readonly from: string | null;
   readonly line: number;
   readonly position: number;
+  /** Failing rows by their keys, where some were asked for. */
+  readonly sample?: readonly string[];
 }
 
 /** One contract. */

@@ -6,7 +6,7 @@ export function reportedFindings(suites: readonly Suite[]): Finding[] {
   return suites.flatMap((suite) => [
     ...suite.findings,
     ...suite.outcomes.flatMap((outcome): Finding[] =>
-      outcome.status === 'passed'
+      outcome.status === 'passed' || outcome.status === 'noted'
         ? []
         : [
             {

@@ -16,7 +16,7 @@ export function textReport(report: Report): string {
 
 function suiteLines(suite: Suite, report: Report): string[] {
   const findings = suite.findings.filter(({ level }) => !report.quiet || level !== 'info');
-  const outcomes = suite.outcomes.filter(({ status }) => !report.quiet || status !== 'passed');
+  const outcomes = suite.outcomes.filter(({ status }) => !report.quiet || (status !== 'passed' && status !== 'noted'));
   const shown = report.command === 'test' ? outcomes.length > 0 : findings.length > 0;
   if (!shown) return [];
   const head = `${report.command === 'test' ? suite.name : suite.file}  ${suite.heading}`.trimEnd();
@@ -41,11 +41,13 @@ function outcomeLines(outcomes: readonly Outcome[]): string[] {
   const id = widest(outcomes.map(({ ruleId }) => ruleId));
   return outcomes.map((outcome) => {
     const from = outcome.from === null ? '' : `  (${outcome.from})`;
-    return `  ${WORDS[wordOf(outcome)].padEnd(8)} ${outcome.ruleId.padEnd(id)}  ${outcome.detail}${from}`;
+    const sample =
+      outcome.sample === undefined || outcome.sample.length === 0 ? '' : `  keys: ${outcome.sample.join(', ')}`;
+    return `  ${WORDS[wordOf(outcome)].padEnd(8)} ${outcome.ruleId.padEnd(id)}  ${outcome.detail}${from}${sample}`;
   });
 }
 
-const WORDS = { passed: 'ok', failed: 'FAIL', warned: 'warning', 'not-run': 'NOT RUN' } as const;
+const WORDS = { passed: 'ok', failed: 'FAIL', warned: 'warning', 'not-run': 'NOT RUN', noted: 'note' } as const;
 const wordOf = ({ status, severity }: Outcome): keyof typeof WORDS =>
   status === 'failed' && severity !== 'error' ? 'warned' : status;
 

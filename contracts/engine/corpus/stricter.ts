@@ -201,4 +201,12 @@ export const STRICTER: readonly CorpusEntry[] = [
     'CONTRADICTION',
   ),
   ours('duplicate YAML key', 'the later value would win in silence', `${contract()}id: again\n`, 'YAML_DUPLICATE_KEY'),
+  ours(
+    'a rule inside an array that no element decides',
+    'nothing would count it, and a rule that is not carried out must not look as if it were',
+    column(
+      '{name: a, logicalType: array, physicalType: jsonb, items: {logicalType: string, quality: [{metric: duplicateValues, mustBe: 0}]}}',
+    ),
+    'RULE_NESTED',
+  ),
 ];

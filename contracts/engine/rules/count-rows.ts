@@ -4,57 +4,59 @@ import { compilePattern } from './linear-pattern.ts';
 import type { CountRequest } from './table-probe.ts';
 
 export function countRows(request: CountRequest, rows: readonly GateRow[]): bigint {
+  const matches = rowMatcher(request);
+  let count = 0;
+  for (const row of rows) if (matches(row)) count++;
+  return BigInt(count);
+}
+
+/** Whether a row is one of those that are counted; duplicates are told by the rows that came before. */
+export function rowMatcher(request: CountRequest): (row: GateRow) => boolean {
   switch (request.kind) {
     case 'rows':
-      return BigInt(rows.length);
+      return () => true;
     case 'null':
-      return tally(rows, (row) => row[request.column] === null);
+      return (row) => row[request.column] === null;
     case 'missing': {
       const listed: ReadonlySet<string> = new Set(request.values.filter((value) => value !== null).map(String));
       const nulls = request.values.includes(null);
-      return tally(rows, (row) => {
+      return (row) => {
         const cell = row[request.column];
         return cell === null ? nulls : cell !== undefined && listed.has(cellText(cell));
-      });
+      };
     }
     case 'invalid':
-      return countInvalid(request, rows);
+      return invalid(request);
     case 'duplicate':
-      return countDuplicates(request.columns, rows);
+      return duplicate(request.columns);
   }
 }
 
-function countInvalid(request: Extract<CountRequest, { kind: 'invalid' }>, rows: readonly GateRow[]): bigint {
+function invalid(request: Extract<CountRequest, { kind: 'invalid' }>): (row: GateRow) => boolean {
   const valid: ReadonlySet<string> | null =
     request.validValues === null ? null : new Set(request.validValues.map(String));
   const matches = request.pattern === null ? null : compilePattern(request.pattern);
-  return tally(rows, (row) => {
+  return (row) => {
     const cell = row[request.column];
     if (cell === null || cell === undefined) return false;
     const text = cellText(cell);
     return valid?.has(text) === false || matches?.(text) === false;
-  });
+  };
 }
 
-function countDuplicates(columns: readonly string[], rows: readonly GateRow[]): bigint {
+function duplicate(columns: readonly string[]): (row: GateRow) => boolean {
   const seen = new Set<string>();
-  return tally(rows, (row) => {
+  return (row) => {
     const cells = columns.map((column) => row[column]);
     if (cells.some((cell) => cell === null || cell === undefined)) return false;
     const key = JSON.stringify(cells.map((cell) => cellText(cell ?? null)));
     const again = seen.has(key);
     seen.add(key);
     return again;
-  });
+  };
 }
 
-function tally(rows: readonly GateRow[], matches: (row: GateRow) => boolean): bigint {
-  let count = 0;
-  for (const row of rows) if (matches(row)) count++;
-  return BigInt(count);
-}
-
-function cellText(cell: Cell): string {
+export function cellText(cell: Cell): string {
   if (typeof cell !== 'object') return `${cell}`;
   return JSON.stringify(cell, (_key, part: unknown) => (typeof part === 'bigint' ? `${part}` : part));
 }

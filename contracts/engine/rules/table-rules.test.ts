@@ -4,6 +4,7 @@ import type { GateRow } from '../gate.ts';
 import type { Contract } from '../model.ts';
 import { ContractError, parseContract } from '../parse.ts';
 import { countRows } from './count-rows.ts';
+import { plannedRules } from './planned-rules.ts';
 import { countSql } from './table-probe.ts';
 import type { TableProbe, TableStatistics } from './table-probe.ts';
 import { runTableRules } from './table-rules.ts';
@@ -167,5 +168,55 @@ describe('countSql', () => {
       'SELECT count(*) FROM r WHERE "a" IS NOT NULL AND ("a" NOT IN (1, 2))',
     );
     expect(countSql({ kind: 'duplicate', columns: ['a', 'b'] }, 'r', 'duckdb')).toContain('GROUP BY "a", "b"');
+  });
+});
+
+describe('what is listed besides', () => {
+  const text = `      - {id: prose, type: text, description: for people}
+      - {id: words, metric: invalidValues, arguments: {validValues: [x]}, mustBe: 0}`;
+  const sla = `slaProperties:
+  - {id: up, property: availability, value: 99.9, unit: '%'}
+  - {id: fresh, property: latency, value: 1, unit: h}
+`;
+
+  it('prose and service levels that no data can show, as notes', async () => {
+    const parsed = contract(text.split('\n')[0] ?? '', sla);
+    const [table] = parsed.tables;
+    const results = table === undefined ? [] : await runTableRules(parsed, table, probe());
+    const byId = new Map(results.map((result) => [result.ruleId, result.status]));
+    expect([byId.get('prose'), byId.get('up'), byId.get('fresh')]).toEqual(['noted', 'noted', 'passed']);
+  });
+
+  it('without reading anything, what would run and what could not', () => {
+    const parsed = contract(
+      `      - {id: rows, metric: rowCount, mustBeGreaterThan: 0}
+      - {id: gx, type: custom, engine: greatExpectations, implementation: x}
+      - {id: files, type: sql, query: "SELECT count(*) FROM read_csv('/etc/passwd')", mustBe: 0}`,
+      sla,
+    );
+    const [table] = parsed.tables;
+    const planned = table === undefined ? [] : plannedRules(parsed, table, null);
+    expect(planned.map(({ ruleId, status }) => [ruleId, status])).toEqual([
+      ['rows', 'noted'],
+      ['gx', 'not-run'],
+      ['files', 'not-run'],
+      ['email_missing', 'noted'],
+      ['up', 'noted'],
+      ['fresh', 'noted'],
+    ]);
+  });
+
+  it('failing rows by their keys, classified values masked', async () => {
+    const parsed = contract(`      - {id: small, type: custom, engine: cel, implementation: 'row.id < 3'}`);
+    const [table] = parsed.tables;
+    const column = table?.columns[1];
+    if (table === undefined || column === undefined) throw new RangeError('no table');
+    const sample = async (tested: typeof table, ruleId: string, limit: number): Promise<unknown> =>
+      (await runTableRules(parsed, tested, probe(), { sample: limit })).find((each) => each.ruleId === ruleId)?.sample;
+    expect(await sample(table, 'small', 5)).toEqual(['3', '3']);
+    expect(await sample(table, 'email_missing', 1)).toEqual(['2 email=']);
+    expect(await sample(table, 'email_missing', 5)).toEqual(['2 email=', '3 email=NULL']);
+    const classified = { ...table, columns: table.columns.map((each) => ({ ...each, classification: 'restricted' })) };
+    expect(await sample(classified, 'email_missing', 1)).toEqual(['*** email=***']);
   });
 });

@@ -18,12 +18,15 @@ import type {
 import { mapContractColumn } from '../type-table.ts';
 import type { TreePath } from '../yaml-tree.ts';
 import { compileRowRule } from './cel.ts';
+import { requestOf } from './count-request.ts';
+import { sampleRows } from './sample-rows.ts';
 import { placeOf } from './rule-meta.ts';
 import { parseDuration } from './sla-duration.ts';
 import { checkSelectOnly, fillPlaceholders } from './sql-guard.ts';
 import type { CountRequest, TableProbe, TableStatistics, TimeRange } from './table-probe.ts';
 
-export type RuleStatus = 'passed' | 'failed' | 'not-run';
+/** `noted`: prose, and service levels that no data can show. Listed, so that nothing vanishes; neither passed nor failed. */
+export type RuleStatus = 'passed' | 'failed' | 'not-run' | 'noted';
 
 export interface RuleResult {
   readonly ruleId: string;
@@ -36,6 +39,8 @@ export interface RuleResult {
   /** Where the figure comes from. */
   readonly from: 'statistics' | 'scan' | 'sql' | null;
   readonly path: TreePath;
+  /** Rows that failed, by their keys, where the run asked for some; classified values masked. */
+  readonly sample?: readonly string[];
 }
 
 export interface TableRun {
@@ -43,6 +48,8 @@ export interface TableRun {
   readonly rule?: string;
   /** Row rules are counted on the table, too: the gate may have been passed by other ways. Default true. */
   readonly includeRowRules?: boolean;
+  /** Failing rows to name, a rule; default none. */
+  readonly sample?: number;
 }
 
 /** One unreadable table is one error of the probe's, thrown through: not one NOT RUN a rule. */
@@ -58,13 +65,13 @@ export async function runTableRules(
   for (const rule of table.rules) {
     if (!wanted(rule.id) || (run.includeRowRules === false && placeOf(rule) === 'row')) continue;
     const result = await runRule(rule, table, probe, source);
-    if (result !== null) results.push(result);
+    const wantsSample = result.status === 'failed' && (run.sample ?? 0) > 0;
+    results.push(wantsSample ? { ...result, sample: await sampleRows(rule, table, probe, run.sample ?? 0) } : result);
   }
   for (const [index, sla] of contract.sla.entries()) {
     const id = sla.id ?? `${sla.property}.${index}`;
-    if (!wanted(id) || !concerns(sla, table, contract)) continue;
-    const result = await runSla(sla, id, table, probe, source);
-    if (result !== null) results.push(result);
+    if (!wanted(id) || !concerns(sla, table)) continue;
+    results.push(await runSla(sla, id, table, probe, source));
   }
   return results;
 }
@@ -89,15 +96,10 @@ function memoise(probe: TableProbe): Source {
   };
 }
 
-async function runRule(
-  rule: Rule,
-  table: TableContract,
-  probe: TableProbe,
-  source: Source,
-): Promise<RuleResult | null> {
-  if (rule.kind === 'text') return null;
+async function runRule(rule: Rule, table: TableContract, probe: TableProbe, source: Source): Promise<RuleResult> {
   const base = { ruleId: rule.id, table: table.name, column: rule.column, severity: severityOf(rule), path: rule.path };
   const notRun = (detail: string): RuleResult => ({ ...base, status: 'not-run', detail, from: null });
+  if (rule.kind === 'text') return { ...base, status: 'noted', detail: 'prose: for people to read', from: null };
   if (rule.kind === 'custom') return runRowRule(rule, base, table, probe);
   if (rule.kind === 'sql') return runSql(rule, base, table, probe);
   const request = requestOf(rule);
@@ -137,20 +139,6 @@ function percentResult(
   const percent = `${hundredths / 100n}.${String(hundredths % 100n).padStart(2, '0')}%`;
   const detail = `${rule.metric} ${percent} ${wordsOf(rule.operator, held)}%, ${figure.value} of ${rows} rows`;
   return { ...base, status: held ? 'passed' : 'failed', detail, from: figure.from };
-}
-
-function requestOf(rule: LibraryRule): CountRequest | string {
-  if (rule.metric === 'rowCount') return { kind: 'rows' };
-  if (rule.metric === 'duplicateValues') {
-    const columns = rule.properties ?? (rule.column === null ? [] : [rule.column]);
-    return columns.length === 0 ? 'no columns to compare are given' : { kind: 'duplicate', columns };
-  }
-  const { column } = rule;
-  if (column === null) return `${rule.metric} needs a column`;
-  if (rule.metric === 'nullValues') return { kind: 'null', column };
-  if (rule.metric === 'missingValues') return { kind: 'missing', column, values: rule.missingValues ?? [null] };
-  if (rule.validValues === null && rule.pattern === null) return 'invalidValues has neither validValues nor pattern';
-  return { kind: 'invalid', column, validValues: rule.validValues, pattern: rule.pattern };
 }
 
 async function measure(request: CountRequest, probe: TableProbe, source: Source): Promise<Figure> {
@@ -265,8 +253,9 @@ function wordsOf(operator: Operator, held: boolean): string {
 
 // ---- service levels ----
 
-function concerns(sla: SlaProperty, table: TableContract, contract: Contract): boolean {
-  if (sla.element === null) return contract.tables.length === 1;
+/** What names no table is said of each. */
+export function concerns(sla: SlaProperty, table: TableContract): boolean {
+  if (sla.element === null) return true;
   const tableName = sla.element.split(',')[0]?.split('.').slice(0, -1).join('.') ?? '';
   return [table.name, table.physicalName].includes(tableName) || sla.element === table.name;
 }
@@ -278,8 +267,21 @@ async function runSla(
   table: TableContract,
   probe: TableProbe,
   source: Source,
-): Promise<RuleResult | null> {
-  if (sla.property !== 'latency' && sla.property !== 'freshness' && sla.property !== 'retention') return null;
+): Promise<RuleResult> {
+  const { property } = sla;
+  if (property !== 'latency' && property !== 'freshness' && property !== 'retention') {
+    const detail = `${property} ${String(sla.value)}${sla.unit === null ? '' : ` ${sla.unit}`}: a promise that the table's data cannot show`;
+    return {
+      ruleId: id,
+      table: table.name,
+      column: null,
+      severity: 'info',
+      path: sla.path,
+      status: 'noted',
+      detail,
+      from: null,
+    };
+  }
   const named =
     sla.element?.includes('.') === true
       ? (sla.element.split(',')[0]?.split('.').at(-1)?.trim() ?? '')
@@ -309,7 +311,7 @@ function clock(micros: bigint): string {
   return `${days > 0n ? `${days} d ` : ''}${two((seconds / 3600n) % 24n)}:${two((seconds / 60n) % 60n)}:${two(seconds % 60n)}`;
 }
 
-function severityOf(rule: Rule): RuleResult['severity'] {
+export function severityOf(rule: Rule): RuleResult['severity'] {
   const word = rule.severity.toLowerCase();
   return word === 'info' ? 'info' : word === 'warning' || word === 'warn' ? 'warning' : 'error';
 }
