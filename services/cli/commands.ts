@@ -12,6 +12,7 @@ import { pauseCommand, resumeCommand } from './commands/pause.ts';
 import { planCommand } from './commands/plan.ts';
 import { quarantineCommands } from './commands/quarantine.ts';
 import { repairCommand } from './commands/repair.ts';
+import { replayCommand } from './commands/replay.ts';
 import { teardownCommand } from './commands/teardown.ts';
 import { readerCommand, runCommand, streamCommand } from './commands/run.ts';
 import { statusCommand } from './commands/status.ts';
@@ -33,6 +34,7 @@ export const COMMANDS: readonly CommandModule[] = [
   verifyCommand,
   repairCommand,
   backfillCommand,
+  replayCommand,
   quarantineCommands,
   teardownCommand,
   tableCommands,

@@ -4,11 +4,14 @@ import type { ListOptions } from '../ingest/quarantine-list.ts';
 import type { QuarantineStatus } from '../ingest/quarantine-row.ts';
 import type { TableQuarantine } from '../ingest/pipeline.ts';
 import type { ReaderHandle } from '../reader/reader-options.ts';
+import { createReplayJobs, type ReplayJobs, type ReplayOrder } from '../replay/replay/replay-jobs.ts';
 import { createBackfillJobs, type BackfillJobs, type SnapshotView } from '../replay/backfill-jobs.ts';
 import type { Config } from '../runtime/config.ts';
 import { textField, textList, type ControlActions, type ControlBody } from '../runtime/control-routes.ts';
 import { ConfigError, ExitCode, SluiceError } from '../runtime/errors.ts';
+import type { FailpointHook } from '../runtime/failpoints.ts';
 import type { Metrics } from '../runtime/metrics.ts';
+import { replayParts, requireOwnTopics } from './assemble/replay-parts.ts';
 import { readPaused, writePaused } from './paused-tables.ts';
 import type { Pipeline } from './pipeline.ts';
 import { measureRead, withReadOnly } from './source-estimate.ts';
@@ -23,11 +26,17 @@ export interface PauseAnswer {
   readonly keptUntilMs: number | null;
 }
 
-export async function createControl(pipeline: Pipeline, config: Config, metrics: Metrics): Promise<ControlActions> {
+export async function createControl(
+  pipeline: Pipeline,
+  config: Config,
+  metrics: Metrics,
+  failpoint: FailpointHook = () => undefined,
+): Promise<ControlActions> {
   const { ingest, lake } = pipeline;
   const paused = new Set(ingest === null ? [] : await readPaused(lake));
   for (const id of paused) ingest?.pause(id);
   const jobs = backfillJobs(pipeline);
+  const replays = ingest === null ? null : await replayJobs(pipeline, config, failpoint);
 
   const lakeTable = (name: string): string =>
     known(
@@ -101,6 +110,12 @@ export async function createControl(pipeline: Pipeline, config: Config, metrics:
       metrics.verifyCoverage.set({ table }, coverage);
       return Promise.resolve({ table });
     },
+    replay: async (body) => {
+      streamOf(pipeline);
+      return Promise.resolve(replaysOf(replays).start(replayOrder(body, lakeTable)));
+    },
+    'replay-state': async (body) => Promise.resolve({ job: replaysOf(replays).find(numberField(body, 'id')) }),
+    'cancel-replay': async (body) => Promise.resolve(replaysOf(replays).cancel(lakeTable(textField(body, 'table')))),
     'quarantine-list': async (body) => ({ rows: await quarantineOf(body).list(listOptions(body)) }),
     'quarantine-show': async (body) => ({ row: await quarantineOf(body).show(textField(body, 'id')) }),
     'quarantine-retry': async (body) => quarantineOf(body).retry(idsOf(body)),
@@ -110,6 +125,46 @@ export async function createControl(pipeline: Pipeline, config: Config, metrics:
       return { dropped: await quarantineOf(body).drop(ids) };
     },
   };
+}
+
+function replayJobs(pipeline: Pipeline, config: Config, failpoint: FailpointHook): Promise<ReplayJobs> {
+  return replayParts(config, pipeline, failpoint).then((parts) =>
+    createReplayJobs({
+      parts,
+      owned(id) {
+        requireOwnTopics(config);
+        const owned = streamOf(pipeline).owned(id);
+        if (owned === null) throw new ConfigError(`${id} is not ingested here`, 'see `sluice status`');
+        return owned;
+      },
+    }),
+  );
+}
+
+function replaysOf(replays: ReplayJobs | null): ReplayJobs {
+  if (replays === null) throw otherHalf('stream');
+  return replays;
+}
+
+function replayOrder(body: ControlBody, lakeTable: (name: string) => string): ReplayOrder {
+  const kind = textField(body, 'kind');
+  const table = parseTableName(lakeTable(textField(body, 'table')));
+  switch (kind) {
+    case 'in-place':
+      return { kind, table, from: textField(body, 'from'), to: textField(body, 'to') };
+    case 'swap':
+      return { kind, table, into: parseTableName(textField(body, 'into')) };
+    case 'undo':
+      return { kind, table };
+    default:
+      throw new ConfigError(`no replay is '${kind}'`, 'expected: in-place, swap or undo');
+  }
+}
+
+function numberField(body: ControlBody, name: string): number {
+  const value = body[name];
+  if (typeof value === 'number') return value;
+  throw new ConfigError(`'${name}' is a number`, 'give the id that the start answered');
 }
 
 const STATUSES: ReadonlySet<string> = new Set(['parked', 'healed', 'released', 'dropped']);

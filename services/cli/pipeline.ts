@@ -13,6 +13,7 @@ import { findPublication } from '../reader/publication.ts';
 import { loadReaderState } from '../reader/reader-state.ts';
 import { startReader } from '../reader/reader.ts';
 import { dropSlot, findSlot } from '../reader/slot.ts';
+import { settleSwap } from '../replay/replay/table-swap.ts';
 import type { ReaderHandle } from '../reader/reader-options.ts';
 import type { PostgresSource } from '../reader/source.ts';
 import { systemClock } from '../stream/triggers.ts';
@@ -28,9 +29,11 @@ import { takeStateFolder } from './assemble/state-folder.ts';
 import { readPaused } from './paused-tables.ts';
 import { openCheckpoint, openLake, type StoreCounts } from './assemble/lake.ts';
 import { openLog } from './assemble/log.ts';
+import { replayParts } from './assemble/replay-parts.ts';
 import { logPrivacy, piiKey } from './assemble/log-privacy.ts';
 import { openSource } from './assemble/source.ts';
 import { importTypeScript, isTypeScript } from './assemble/typescript-module.ts';
+import { parseTableName } from './table-name.ts';
 
 export interface PipelineParts {
   readonly reader: boolean;
@@ -260,6 +263,8 @@ async function openIngest(
     clock: systemClock,
     newId: randomUUID,
     failpoint: options.failpoint,
+    beforeTable: async (id) =>
+      settleSwap(await replayParts(config, { lake, log }, options.failpoint), parseTableName(id)),
     onProgress(progress, result) {
       const table = progress.name;
       metrics.streamBatches.inc({ table });

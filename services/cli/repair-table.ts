@@ -96,7 +96,8 @@ export async function removeExtras(
   }
 }
 
-async function fetchKeys(
+/** Reads these keys again from the source; those that it does not have become deletes. Gives the rows sent. */
+export async function fetchKeys(
   config: Config,
   table: string,
   keys: readonly (readonly string[])[],

@@ -50,7 +50,7 @@ export async function runService(options: ServiceOptions, context: CliContext): 
   let http: HttpServer | null = null;
   const ended = new AbortController();
   try {
-    const control = await createControl(pipeline, config, metrics);
+    const control = await createControl(pipeline, config, metrics, failpoint);
     http = await startHttp({ ...config.http, metrics, health: watch.health, control });
     logger.info({ url: http.url, parts: options.parts }, 'running');
     const watching = watch.run(ended.signal);

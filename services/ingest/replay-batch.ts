@@ -78,7 +78,7 @@ interface Standing {
   readonly parked: ReadonlyMap<string, number>;
   /** Events of the range that a person gave up: `partition:offset`. They stay given up. */
   readonly dropped: ReadonlySet<string>;
-  /** Ids of every parked event of the table. */
+  /** Ids of every event that ever was parked: what became of it is told there. */
   readonly all: ReadonlySet<string>;
 }
 
@@ -186,7 +186,7 @@ async function mendStatuses(
   return released.length;
 }
 
-const KNOWN = new Set(['parked', 'dropped'] as const);
+const KNOWN = new Set(['parked', 'healed', 'released', 'dropped'] as const);
 
 async function standingIn(snapshot: Snapshot | null, plan: BatchPlan): Promise<Standing> {
   const parked = new Map<string, number>();
@@ -194,7 +194,8 @@ async function standingIn(snapshot: Snapshot | null, plan: BatchPlan): Promise<S
   const all = new Set<string>();
   if (snapshot !== null)
     for await (const row of scanQuarantine(snapshot, { statuses: KNOWN, withBytes: false })) {
-      if (row.status === 'parked') all.add(row.id);
+      all.add(row.id);
+      if (row.status !== 'parked' && row.status !== 'dropped') continue;
       const from = plan.from.get(row.partition);
       const to = plan.to.get(row.partition);
       if (row.topic !== plan.topic || from === undefined || to === undefined) continue;

@@ -9,6 +9,7 @@ import { COMMAND_CODES } from './codes/command-line-codes.ts';
 import { CONTRACT_CODES } from './codes/contract-codes.ts';
 import { LOG_CODES } from './codes/log-codes.ts';
 import { QUARANTINE_CODES } from './codes/quarantine-codes.ts';
+import { REPLAY_CODES } from './codes/replay-codes.ts';
 import { SOURCE_CODES } from './codes/source-codes.ts';
 import { STATE_CODES } from './codes/state-codes.ts';
 import { STORE_CODES } from './codes/store-codes.ts';
@@ -23,6 +24,7 @@ export const CODES = {
   ...STATE_CODES,
   ...CONTRACT_CODES,
   ...QUARANTINE_CODES,
+  ...REPLAY_CODES,
 } as const;
 
 export type CodeWord = keyof typeof CODES;

@@ -54,6 +54,7 @@ export async function resolveRange(ports: RangePorts, request: RangeRequest): Pr
   const bounds = await ports.reader.bounds(topic);
   if (bounds.size === 0)
     throw new ConfigError(`the log has no topic of ${table}`, 'see `sluice status` for the tables of the pipeline');
+  refuseBackwards(request);
   const held = await heldBy(ports.reader, topic, bounds);
   const context: Context = { ports, table, topic, bounds, held };
   const from = await asOffsets(context, '--from', request.from);
@@ -61,6 +62,23 @@ export async function resolveRange(ports: RangePorts, request: RangeRequest): Pr
   const search = createSearch(context, from, to, request.goesOn === true);
   await walkTopic(ports.reader, ports.name, topic, (place) => search.visit(place));
   return search.done();
+}
+
+/** What is plain from the words alone; the rest shows when both are found in the log. */
+function refuseBackwards({ from, to }: RangeRequest): void {
+  const backwards =
+    (from.kind === 'lsn' && to.kind === 'lsn' && to.lsn < from.lsn) ||
+    (from.kind === 'time' && to.kind === 'time' && to.micros < from.micros) ||
+    (from.kind === 'batch' && to.kind === 'batch' && to.batch < from.batch) ||
+    (from.kind === 'offset' && to.kind === 'offset' && isBackwards(from.offsets, to.offsets));
+  if (backwards)
+    throw new ConfigError('--to lies before --from', 'name a later end, or leave --to out for all there is');
+}
+
+function isBackwards(from: ReadonlyMap<number, bigint> | bigint, to: ReadonlyMap<number, bigint> | bigint): boolean {
+  if (typeof from === 'bigint') return typeof to === 'bigint' && to < from;
+  if (typeof to === 'bigint') return false;
+  return [...from].some(([partition, offset]) => (to.get(partition) ?? offset) < offset);
 }
 
 interface Held {

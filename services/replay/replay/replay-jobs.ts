@@ -46,7 +46,12 @@ export interface ReplayJobsPorts {
   readonly owned: (id: string) => OwnedTable;
 }
 
-type Job = { -readonly [K in keyof ReplayJobState]: ReplayJobState[K] } & { readonly abort: AbortController };
+type State = { -readonly [K in keyof ReplayJobState]: ReplayJobState[K] };
+
+interface Job {
+  readonly state: State;
+  readonly abort: AbortController;
+}
 
 const KEPT = 100;
 
@@ -54,8 +59,7 @@ export function createReplayJobs({ parts, owned }: ReplayJobsPorts): ReplayJobs 
   const jobs: Job[] = [];
   let ids = 0;
   const running = (table: string): Job | undefined =>
-    jobs.find((job) => job.table === table && job.phase === 'running');
-  const stateOf = ({ abort: _, ...state }: Job): ReplayJobState => ({ ...state });
+    jobs.find(({ state }) => state.table === table && state.phase === 'running');
 
   return {
     start(order) {
@@ -70,7 +74,7 @@ export function createReplayJobs({ parts, owned }: ReplayJobsPorts): ReplayJobs 
           exit: ExitCode.findings,
           remedy: `wait for it, or \`sluice replay ${table} --cancel\``,
         });
-      const job: Job = {
+      const state: State = {
         id: ++ids,
         kind: order.kind,
         table,
@@ -81,33 +85,33 @@ export function createReplayJobs({ parts, owned }: ReplayJobsPorts): ReplayJobs 
         replayed: null,
         swapped: null,
         error: null,
-        abort: new AbortController(),
       };
+      const job: Job = { state, abort: new AbortController() };
       jobs.push(job);
       if (jobs.length > KEPT) jobs.splice(0, jobs.length - KEPT);
       run(parts, owner, order, job).then(
         () => {
-          job.phase = 'done';
-          job.progress = 1;
-          job.leftMs = 0;
+          state.phase = 'done';
+          state.progress = 1;
+          state.leftMs = 0;
         },
         (error: unknown) => {
-          job.phase = job.abort.signal.aborted ? 'cancelled' : 'failed';
-          job.error = failureOf(error);
-          job.leftMs = null;
+          state.phase = job.abort.signal.aborted ? 'cancelled' : 'failed';
+          state.error = failureOf(error);
+          state.leftMs = null;
         },
       );
-      return stateOf(job);
+      return { ...job.state };
     },
     find(id) {
-      const job = jobs.find((each) => each.id === id);
-      return job === undefined ? null : stateOf(job);
+      const job = jobs.find(({ state }) => state.id === id);
+      return job === undefined ? null : { ...job.state };
     },
     cancel(table) {
       const job = running(table);
       if (job === undefined) throw new ConfigError(`no replay of ${table} is running`, 'see `sluice status`');
       job.abort.abort();
-      return stateOf(job);
+      return { ...job.state };
     },
     stop() {
       for (const job of jobs) job.abort.abort();
@@ -116,24 +120,25 @@ export function createReplayJobs({ parts, owned }: ReplayJobsPorts): ReplayJobs 
 }
 
 async function run(parts: ReplayParts, owner: OwnedTable, order: ReplayOrder, job: Job): Promise<void> {
+  const { state } = job;
   const { signal } = job.abort;
   const advance = (progress: number): void => {
-    job.progress = Math.min(1, Math.max(0, progress));
-    const spent = parts.now() - job.startedAtMs;
-    job.leftMs = job.progress > 0.01 ? Math.round((spent / job.progress) * (1 - job.progress)) : null;
+    state.progress = Math.min(1, Math.max(0, progress));
+    const spent = parts.now() - state.startedAtMs;
+    state.leftMs = state.progress > 0.01 ? Math.round((spent / state.progress) * (1 - state.progress)) : null;
   };
   switch (order.kind) {
     case 'in-place':
-      job.replayed = await replayInPlace(parts, owner, order, {
+      state.replayed = await replayInPlace(parts, owner, order, {
         signal,
         onProgress: (done, total) => advance(total === 0n ? 1 : Number((done * 1000n) / total) / 1000),
       });
       return;
     case 'swap':
-      job.swapped = await swapTable(parts, owner, order, { signal, onProgress: advance });
+      state.swapped = await swapTable(parts, owner, order, { signal, onProgress: advance });
       return;
     case 'undo':
-      job.swapped = await undoSwap(parts, owner, order.table, { signal, onProgress: advance });
+      state.swapped = await undoSwap(parts, owner, order.table, { signal, onProgress: advance });
   }
 }
 

@@ -92,6 +92,15 @@ export async function listBuilds(lake: ObjectStore): Promise<BuildRecord[]> {
   return found;
 }
 
+export async function listSwaps(lake: ObjectStore): Promise<SwapRecord[]> {
+  const found: SwapRecord[] = [];
+  for await (const { key } of lake.list('_sluice/swaps/')) {
+    const record = await readJson<SwapRecord>(lake, key);
+    if (record !== null) found.push(record);
+  }
+  return found;
+}
+
 export async function forgetBuild(lake: ObjectStore, into: string): Promise<void> {
   await lake.delete([contractKey(into), buildKey(into)]);
 }

@@ -12,9 +12,7 @@
 import type { ObjectStore } from '../../../lakehouse/store/store.ts';
 import { subStore } from '../../../lakehouse/store/sub-store.ts';
 import type { Commit, TxnAction } from '../../../lakehouse/table/actions.ts';
-import { createTable } from '../../../lakehouse/table/create.ts';
 import { openSnapshot, type Snapshot } from '../../../lakehouse/table/snapshot.ts';
-import { EMPTY_STATE } from '../../../lakehouse/table/replay.ts';
 import { copyObjects, objectsOf, replaceRows } from '../../../lakehouse/upkeep/replace-rows.ts';
 import { restoreTable } from '../../../lakehouse/upkeep/restore.ts';
 import { FENCE_FOLDER, FENCE_MEMBER } from '../../../lakehouse/merge/fences.ts';
@@ -22,13 +20,14 @@ import type { OwnedTable } from '../../ingest/ingest-options.ts';
 import type { IngestTable } from '../../ingest/ingest-table.ts';
 import { tableFolder } from '../../ingest/table-target.ts';
 import { txnsOf, type CommittedPosition, type StreamPosition } from '../../ingest/txn-ids.ts';
-import { formatLsn, type LogOffset, type Lsn } from '../../log/position.ts';
+import { formatLsn, type Lsn } from '../../log/position.ts';
 import { dataTopic } from '../../log/topics.ts';
 import { ExitCode, SluiceError } from '../../runtime/errors.ts';
 import { openCheckpoint } from '../../stream/checkpoint.ts';
 import { hashOf, idOf, openBuild, placeOf, type TableId } from './build-table.ts';
 import { isWithin, sameOffsets, timelineUpTo, walkMarks } from './marks.ts';
 import { openStepped, stepTo, type ReplayParts } from './parts.ts';
+import { placeRecord, streamPlace } from './place-record.ts';
 import {
   buildContracts,
   forgetSwap,
@@ -39,7 +38,8 @@ import {
   REPLAY_FORMAT,
   writeSwap,
 } from './replay-record.ts';
-import type { BuildRecord, OffsetTexts, PlaceRecord, SwapRecord } from './replay-record.ts';
+import type { BuildRecord, SwapRecord } from './replay-record.ts';
+import { quarantineAt, replaceQuarantine } from './swap-quarantine.ts';
 
 export interface SwapOptions {
   readonly signal: AbortSignal;
@@ -127,7 +127,12 @@ async function swapInTurn(
   copiedBytes += fences.bytes;
   const swap = await beginSwap(parts, work, { number, current, place, owner });
   await parts.failpoint('after-swap-record');
-  copiedBytes += await replaceQuarantine(parts, work, freshSinceMs);
+  copiedBytes += await replaceQuarantine(
+    quarantineStore(parts, work.into),
+    quarantineStore(parts, work.table),
+    { table: idOf(work.table), into: work.record.into },
+    freshSinceMs,
+  );
   await parts.failpoint('before-swap-commit');
   const batchId = place.batchId + 1n;
   const done = await replaceRows(work.store, source, {
@@ -350,34 +355,6 @@ async function beginSwap(
   return record;
 }
 
-/** The built table's parked events become the table's: their ids are the same, for they are the same records. */
-async function replaceQuarantine(parts: ReplayParts, work: SwapWork, freshSinceMs: number): Promise<number> {
-  const from = quarantineStore(parts, work.into);
-  const to = quarantineStore(parts, work.table);
-  const source = await snapshotOf(from);
-  const current = await snapshotOf(to);
-  if (source === null) {
-    if (current !== null) await emptyTable(to, current);
-    return 0;
-  }
-  const bytes = await copyObjects(from, to, objectsOf(source), { freshSinceMs });
-  if (current === null) await createTable(to, { name: `${idOf(work.table)}__quarantine`, schema: source.schema });
-  await replaceRows(to, source, { txns: [], parameters: { from: `${work.record.into}__quarantine` } });
-  return bytes;
-}
-
-async function quarantineAt(store: ObjectStore, version: string | null): Promise<void> {
-  const current = await snapshotOf(store);
-  if (current === null) return;
-  if (version === null) await emptyTable(store, current);
-  else await restoreTable(store, BigInt(version));
-}
-
-async function emptyTable(store: ObjectStore, current: Snapshot): Promise<void> {
-  if (current.files.count === 0) return;
-  await replaceRows(store, { ...current, files: EMPTY_STATE.files }, { txns: [], parameters: { from: 'nothing' } });
-}
-
 /** Steps the built table to the mark where the other one stands. */
 async function catchUp(parts: ReplayParts, work: SwapWork, place: CommittedPosition): Promise<StreamPosition> {
   const build = await openBuild(parts, {
@@ -453,32 +430,6 @@ function refuseOwners(parts: ReplayParts, table: TableId, winners: readonly Comm
       );
 }
 
-function placeRecord(place: StreamPosition): PlaceRecord {
-  const texts = (offsets: ReadonlyMap<number, bigint>): OffsetTexts =>
-    Object.fromEntries([...offsets].map(([partition, offset]) => [String(partition), String(offset)]));
-  return {
-    epoch: place.epoch,
-    lsn: String(place.lsn),
-    markSequence: place.markSequence,
-    progressOffset: String(place.progressOffset),
-    nextOffsets: texts(place.nextOffsets),
-    holdBack: texts(place.holdBack),
-  };
-}
-
-function streamPlace(record: PlaceRecord): StreamPosition {
-  const offsets = <T extends bigint>(texts: OffsetTexts): Map<number, T> =>
-    new Map(Object.entries(texts).map(([partition, text]) => [Number(partition), BigInt(text) as T]));
-  return {
-    epoch: record.epoch,
-    lsn: BigInt(record.lsn),
-    markSequence: record.markSequence,
-    progressOffset: BigInt(record.progressOffset),
-    nextOffsets: offsets<LogOffset>(record.nextOffsets),
-    holdBack: offsets(record.holdBack),
-  };
-}
-
 function notReady(message: string, remedy: string): SluiceError {
   return new SluiceError('REPLAY_NOT_READY', message, { exit: ExitCode.findings, remedy });
 }
@@ -488,8 +439,3 @@ const storeOf = (parts: ReplayParts, { schema, table }: TableId): ObjectStore =>
 const quarantineStore = (parts: ReplayParts, { schema, table }: TableId): ObjectStore =>
   subStore(parts.lake, `${tableFolder(schema, table)}__quarantine`);
 const versionText = (snapshot: Snapshot | null): string | null => (snapshot === null ? null : String(snapshot.version));
-
-async function snapshotOf(store: ObjectStore): Promise<Snapshot | null> {
-  for await (const _ of store.list('_delta_log/')) return openSnapshot(store);
-  return null;
-}
