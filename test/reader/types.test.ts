@@ -90,7 +90,7 @@ for (const major of [14, 15, 16, 17, 18] as const) {
       await db.query(
         `create table types (id int8 primary key, ${columns}); insert into types values (9007199254740993, ${values}); insert into types (id) values (1)`,
       );
-      harness = await openHarness(db);
+      harness = await openHarness(db, 'p', 1);
       const reader = await harness.start({ tables: ['k.*'] });
       await harness.snapshotsDone(reader);
       await db.query(`insert into types values (9007199254740992, ${values}); insert into types (id) values (2)`);
