@@ -84,7 +84,7 @@ suite('several stream workers', () => {
           all.filter((each) => each.workers.writesConsistent).length === 1
         );
       },
-      { deadlineMs: 60_000 },
+      { deadlineMs: 90_000 },
     );
   }
 
@@ -126,7 +126,7 @@ suite('several stream workers', () => {
           `begin; update ${from} set balance = balance - ${amount} where id = ${1 + (i % ROWS)};
            update ${to} set balance = balance + ${amount} where id = ${1 + ((i * 31) % ROWS)}; commit`,
         );
-        await sleep(5);
+        await sleep(20);
       }
       await client.end();
     })();
@@ -137,7 +137,7 @@ suite('several stream workers', () => {
           expect({ cut, ...(await moneyAt(cut)) }).toMatchObject({ sum: TOTAL, rows: ROWS * TABLES.length });
           cuts.push(cut);
         }
-        await sleep(100);
+        await sleep(200);
       }
     })();
     try {
@@ -153,7 +153,7 @@ suite('several stream workers', () => {
   /** Cuts go on after this moment. */
   async function newCut(): Promise<void> {
     const before = (await readCut())?.markSequence ?? 0;
-    await waitFor('a new cut', async () => ((await readCut())?.markSequence ?? 0) > before, { deadlineMs: 60_000 });
+    await waitFor('a new cut', async () => ((await readCut())?.markSequence ?? 0) > before, { deadlineMs: 90_000 });
   }
 
   async function expectEqual(): Promise<void> {
@@ -198,16 +198,16 @@ logging: {level: warn}
     await database.close();
   });
 
-  it('share the tables evenly, and name versions that are one state of all', { timeout: 120_000 }, async () => {
+  it('share the tables evenly, and name versions that are one state of all', { timeout: 300_000 }, async () => {
     const cuts = await underTransfers(async () => {
-      for (let i = 0; i < 5; i++) await newCut();
+      for (let i = 0; i < 3; i++) await newCut();
     });
     expect(cuts.length).toBeGreaterThanOrEqual(2);
     expect(Object.keys(cuts.at(-1)?.tables ?? {}).length).toBe(TABLES.length);
     await expectEqual();
   });
 
-  it('take over from one that is killed and from one that stops, within seconds', { timeout: 180_000 }, async () => {
+  it('take over from one that is killed and from one that stops, within seconds', { timeout: 300_000 }, async () => {
     const [killed, stopped, last] = workers as [Worker, Worker, Worker];
     await underTransfers(async () => {
       killed.process.kill('SIGKILL');
@@ -228,7 +228,7 @@ logging: {level: warn}
 
   it(
     'give a worker that joins its share, and stop one that wakes up after others took over',
-    { timeout: 180_000 },
+    { timeout: 300_000 },
     async () => {
       const paused = workers[2] as Worker;
       await underTransfers(async () => {
@@ -251,7 +251,7 @@ logging: {level: warn}
     },
   );
 
-  it('refuse a second worker where the checkpoint is one machine’s own', { timeout: 120_000 }, async () => {
+  it('refuse a second worker where the checkpoint is one machine’s own', { timeout: 300_000 }, async () => {
     const alone = join(folder, 'alone');
     mkdirSync(alone);
     writeFileSync(
@@ -268,7 +268,7 @@ logging: {level: warn}
       env: { PGURL: database.url, SLUICE_HTTP_PORT: String(await freePort()) },
     });
     const port = await freePort();
-    const first = startSluice(['stream'], { cwd: alone, env: { SLUICE_HTTP_PORT: String(port) } });
+    const first = startSluice(['stream'], { cwd: alone, env: { PGURL: database.url, SLUICE_HTTP_PORT: String(port) } });
     await waitFor('the first worker', async () => (await fetch(`http://127.0.0.1:${port}/livez`)).ok);
     const second = await runSluice(['stream'], await options());
     expect(second.code, second.err).toBe(2);
