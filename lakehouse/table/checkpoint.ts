@@ -1,5 +1,5 @@
 /**
- * Writes a classic V1 checkpoint: the state of one version as a Parquet file, then the pointer to it. A crash in between
+ * Writes a classic V1 checkpoint: the state of one version as a Parquet file, its checksum, then the pointer to it. A crash in between
  * leaves a checkpoint that the next reader's listing finds; the pointer is only a hint.
  *
  * In it: protocol, metaData, every txn, live domains, removes that are younger than the file retention, live adds with
@@ -20,6 +20,7 @@ import { parseLossless, stringifyLossless } from './lossless-json.ts';
 import { LAST_CHECKPOINT, checkpointKey } from './log-files.ts';
 import { openSnapshot } from './snapshot.ts';
 import type { Snapshot } from './snapshot.ts';
+import { writeChecksum } from './version-checksum.ts';
 
 export interface CheckpointOptions {
   readonly now?: () => number;
@@ -47,6 +48,7 @@ export async function writeCheckpoint(snapshot: Snapshot, options: CheckpointOpt
   const body = await encodeParquet(CHECKPOINT_SCHEMA, toBatch(rows), { codec: 'snappy', rowGroupRows: ROW_GROUP_ROWS });
   await withRetry(() => store.put(checkpointKey(version), body), isRetriable, backoff);
   const pointer = { version, size: rows.length, sizeInBytes: body.length, numOfAddFiles: whole.files.count };
+  await writeChecksum(store, version, whole);
   const pointerMoved = await movePointer(store, pointer, backoff);
   return { version, sizeBytes: body.length, actions: rows.length, pointerMoved };
 }

@@ -28,6 +28,8 @@ export interface LogListing {
   /** Descending by version; single files before V2 before multi-part ones. */
   readonly checkpoints: readonly CheckpointFiles[];
   readonly compacted: readonly CompactedFile[];
+  /** Versions that have a checksum file. */
+  readonly checksums: ReadonlySet<bigint>;
   /** Newest version that a commit or checkpoint names; null when there is none. */
   readonly newest: bigint | null;
 }
@@ -46,6 +48,7 @@ async function listOnce(store: ObjectStore, fromVersion: bigint | null): Promise
   const parts = new Map<string, ObjectMeta[]>();
   const checkpoints: CheckpointFiles[] = [];
   const compacted: CompactedFile[] = [];
+  const checksums = new Set<bigint>();
   let newest: bigint | null = null;
   // "…10" sorts before "…10.checkpoint.parquet" and "…10.json": the version itself is in the listing.
   const options = fromVersion === null ? {} : { startAfter: `${LOG_FOLDER}${versionName(fromVersion)}` };
@@ -53,7 +56,11 @@ async function listOnce(store: ObjectStore, fromVersion: bigint | null): Promise
     // Version names begin with a digit; everything that sorts after them (`_sidecars/`, `_last_checkpoint`) is no part of it.
     if (meta.key.charCodeAt(LOG_FOLDER.length) > 0x39) break;
     const file = parseLogFile(meta.key);
-    if (file === null || file.kind === 'checksum') continue;
+    if (file === null) continue;
+    if (file.kind === 'checksum') {
+      checksums.add(file.version);
+      continue;
+    }
     if (file.kind === 'compacted') {
       if (file.version < file.toVersion) {
         compacted.push({ fromVersion: file.version, toVersion: file.toVersion, file: meta });
@@ -76,7 +83,7 @@ async function listOnce(store: ObjectStore, fromVersion: bigint | null): Promise
     if (newest === null || file.version > newest) newest = file.version;
   }
   checkpoints.sort(newestFirst);
-  return { fromStart: fromVersion === null, commits, checkpoints, compacted, newest };
+  return { fromStart: fromVersion === null, commits, checkpoints, compacted, checksums, newest };
 }
 
 const LAYOUT_ORDER = { single: 0, v2: 1, 'multi-part': 2 } as const;

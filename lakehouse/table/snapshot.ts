@@ -26,6 +26,7 @@ import type { StructType } from './schema.ts';
 import { parseSchema } from './schema-json.ts';
 import { TableError } from './table-error.ts';
 import type { TableErrorCode } from './table-error.ts';
+import { verifyChecksum } from './version-checksum.ts';
 
 export interface Snapshot {
   /** Rooted at the table. */
@@ -53,6 +54,8 @@ export interface OpenOptions {
   readonly version?: bigint;
   /** Keep removed files too (checkpoint writing, VACUUM). */
   readonly tombstones?: boolean;
+  /** Do not hold the state against the version's checksum file: for a check that goes on and tells of it. */
+  readonly unverified?: boolean;
   readonly backoff?: Backoff;
   readonly now?: () => number;
 }
@@ -71,7 +74,7 @@ const OTHERWISE_READABLE: ReadonlySet<TableErrorCode> = new Set([
   'VERSION_NOT_FOUND',
 ]);
 
-/** @throws TableError TABLE_NOT_FOUND | VERSION_NOT_FOUND | LOG_HOLE | LOG_COMMIT_CORRUPT | LOG_INCOMPLETE | CHECKPOINT_UNREADABLE | PROTOCOL_UNSUPPORTED; StoreError */
+/** @throws TableError TABLE_NOT_FOUND | VERSION_NOT_FOUND | LOG_HOLE | LOG_COMMIT_CORRUPT | LOG_INCOMPLETE | CHECKPOINT_UNREADABLE | CHECKSUM_MISMATCH | PROTOCOL_UNSUPPORTED; StoreError */
 export async function openSnapshot(store: ObjectStore, options: OpenOptions = {}): Promise<Snapshot> {
   const backoff = options.backoff ?? DEFAULT_BACKOFF;
   const now = options.now ?? Date.now;
@@ -173,6 +176,8 @@ async function openListed(
     try {
       const steps = planSteps(listing, checkpoint?.version ?? null, target, table);
       const state = await loadState(store, checkpoint, steps, options, backoff);
+      if (listing.checksums.has(target) && options.unverified !== true)
+        await verifyChecksum(store, target, state, backoff);
       const inCommitTimestampMs =
         state.inCommitTimestampMs ?? (await commitTimestamp(store, listing, state, target, backoff));
       return toSnapshot(

@@ -14,6 +14,8 @@ export type TableErrorCode =
   | 'LOG_INCOMPLETE'
   /** No readable checkpoint although the commits before it are gone. */
   | 'CHECKPOINT_UNREADABLE'
+  /** The state of a version is not what its checksum file says. */
+  | 'CHECKSUM_MISMATCH'
   /** The asked version or time is not in the log. */
   | 'VERSION_NOT_FOUND'
   | 'SCHEMA_INVALID'

@@ -24,12 +24,15 @@ import type { Snapshot } from '../table/snapshot.ts';
 import { collectStats } from '../table/stats.ts';
 import { parseStats } from '../table/stats-read.ts';
 import { TableError } from '../table/table-error.ts';
+import { checksumFaults, checksumKey, readChecksum } from '../table/version-checksum.ts';
 import { outOfBounds } from './check-bounds.ts';
 import { keysOf, referencedKeys } from './referenced-files.ts';
 import { kindOf } from './vacuum.ts';
 
 export type FindingKind =
   | 'log-unreadable'
+  /** A version's checksum file does not agree with the log, or cannot be read. */
+  | 'checksum-wrong'
   | 'file-missing'
   | 'file-size'
   | 'file-unreadable'
@@ -71,7 +74,7 @@ const COMPACTED_FENCE = /(\d{20})-(\d{20})\.compacted\.parquet$/;
 /** @throws TableError TABLE_NOT_FOUND | PROTOCOL_UNSUPPORTED | … when the table cannot be opened at all; StoreError */
 export async function fsck(store: ObjectStore, options: FsckOptions = {}): Promise<FsckReport> {
   const backoff = options.backoff ?? DEFAULT_BACKOFF;
-  const snapshot = await openSnapshot(store, { tombstones: true, backoff });
+  const snapshot = await openSnapshot(store, { tombstones: true, unverified: true, backoff });
   const listed = await withRetry(() => listAll(store), isRetriableRead, backoff);
   const findings: Finding[] = [];
   const say = (kind: FindingKind, file: string, message: string): void => {
@@ -90,8 +93,27 @@ export async function fsck(store: ObjectStore, options: FsckOptions = {}): Promi
     await checkVector(store, file, say);
     if (standing && options.deep === true) await checkRows(snapshot, file, say);
   }
+  await checkChecksum(snapshot, listed, backoff, say);
   await checkHistory(store, listed, backoff, say);
   return { version: snapshot.version, filesChecked, findings, orphans: orphansOf(snapshot, listed) };
+}
+
+async function checkChecksum(
+  snapshot: Snapshot,
+  listed: ReadonlyMap<string, ObjectMeta>,
+  backoff: Backoff,
+  say: Say,
+): Promise<void> {
+  const key = checksumKey(snapshot.version);
+  if (!listed.has(key)) return;
+  const checksum = await readChecksum(snapshot.store, snapshot.version, backoff);
+  const faults = checksum.kind === 'read' ? checksumFaults(checksum.members, snapshot) : ['it cannot be read'];
+  if (faults.length === 0) return;
+  say(
+    'checksum-wrong',
+    key,
+    `${faults.join('; ')}; if nothing else is wrong, delete the file, otherwise restore the log from a backup`,
+  );
 }
 
 type Say = (kind: FindingKind, file: string, message: string) => void;

@@ -101,6 +101,14 @@ export const TABLE_CODES = {
     retry: false,
     remedy: 'run `sluice table fsck`, then restore the file or an older version',
   },
+  CHECKSUM_MISMATCH: {
+    code: 'SLU-5016',
+    title: 'a version of the table is not what its checksum file says',
+    exit: ExitCode.findings,
+    retry: false,
+    remedy:
+      'run `sluice table fsck`; if only the checksum is wrong, delete its file, otherwise restore the log from a backup',
+  },
   UPKEEP_REFUSED: {
     code: 'SLU-5015',
     title: 'maintenance declined',

@@ -1,0 +1,79 @@
+import { describe, expect, test } from 'vitest';
+import { createMemoryStore } from '../store/memory-store.ts';
+import type { ObjectStore } from '../store/store.ts';
+import { appendBatch } from '../write/append-batch.ts';
+import { fsck } from '../upkeep/fsck.ts';
+import { writeCheckpoint } from './checkpoint.ts';
+import { buildColumn } from './column-build.ts';
+import { createTable } from './create.ts';
+import { openSnapshot } from './snapshot.ts';
+import { checksumKey } from './version-checksum.ts';
+
+async function tableWithChecksum(): Promise<ObjectStore> {
+  const store = createMemoryStore();
+  const field = { name: 'id', type: 'long', nullable: true, metadata: {} } as const;
+  let table = await createTable(store, { schema: { type: 'struct', fields: [field] } });
+  for (let i = 0n; i < 3n; i++) {
+    const batch = { rowCount: 1, names: ['id'], columns: [buildColumn('long', 1, () => i)] };
+    table = (await appendBatch(table, batch, { txn: { appId: 'a', version: i + 2n ** 53n - 10n } })).snapshot;
+  }
+  await writeCheckpoint(await openSnapshot(store, { tombstones: true }));
+  return store;
+}
+const read = async (store: ObjectStore): Promise<Record<string, unknown>> =>
+  JSON.parse(new TextDecoder().decode(await store.get(checksumKey(3n)))) as Record<string, unknown>;
+const write = (store: ObjectStore, text: string): Promise<void> =>
+  store.put(checksumKey(3n), new TextEncoder().encode(text));
+
+describe('a version checksum', () => {
+  test('is written beside a checkpoint, exact, and never over one that stands', async () => {
+    const store = await tableWithChecksum();
+    const { files } = await openSnapshot(store);
+    expect(await read(store)).toMatchObject({
+      numFiles: 3,
+      tableSizeBytes: Number(files.sizeBytes),
+      numDeletedRecordsOpt: 0,
+      numMetadata: 1,
+      numProtocol: 1,
+    });
+    expect(new TextDecoder().decode(await store.get(checksumKey(3n)))).toContain('"version":9007199254740984');
+    await write(store, '{"numFiles":3}');
+    await writeCheckpoint(await openSnapshot(store, { tombstones: true }));
+    expect(await read(store)).toEqual({ numFiles: 3 });
+  });
+
+  test.each([
+    ['numFiles', { numFiles: 4 }],
+    ['tableSizeBytes', { tableSizeBytes: 1 }],
+    ['numDeletedRecordsOpt', { numDeletedRecordsOpt: 5 }],
+    ['its metadata', { metadata: { id: 'another' } }],
+    ['minWriterVersion', { protocol: { minReaderVersion: 3, minWriterVersion: 2 } }],
+    ['transaction a', { setTransactions: [{ appId: 'a', version: 7 }] }],
+  ])('that is wrong in %s stops the reader by name, and fsck finds it', async (word, change) => {
+    const store = await tableWithChecksum();
+    await write(store, JSON.stringify(change));
+    await expect(openSnapshot(store)).rejects.toMatchObject({
+      code: 'CHECKSUM_MISMATCH',
+      message: expect.stringContaining(word) as string,
+      place: { table: store.uri, version: 3n, file: checksumKey(3n) },
+    });
+    expect((await openSnapshot(store, { version: 2n })).files.count).toBe(2);
+    expect((await fsck(store)).findings).toMatchObject([{ kind: 'checksum-wrong', file: checksumKey(3n) }]);
+  });
+
+  test('that cannot be read is none, and fsck finds it', async () => {
+    const store = await tableWithChecksum();
+    await write(store, '{"numFi');
+    expect((await openSnapshot(store)).files.count).toBe(3);
+    expect((await fsck(store)).findings).toMatchObject([{ kind: 'checksum-wrong' }]);
+  });
+
+  test('finds a commit that was changed after it was written', async () => {
+    const store = await tableWithChecksum();
+    await store.delete(['_delta_log/_last_checkpoint', '_delta_log/00000000000000000003.checkpoint.parquet']);
+    const key = '_delta_log/00000000000000000002.json';
+    const lines = new TextDecoder().decode(await store.get(key)).split('\n');
+    await store.put(key, new TextEncoder().encode(lines.filter((line) => !line.startsWith('{"add"')).join('\n')));
+    await expect(openSnapshot(store)).rejects.toMatchObject({ code: 'CHECKSUM_MISMATCH' });
+  });
+});
