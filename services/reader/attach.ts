@@ -6,13 +6,13 @@ import type { LogWriter } from '../log/log.ts';
 import type { Lsn } from '../log/position.ts';
 import { formatLsn, parseLsn } from '../log/position.ts';
 import { progressTopic, readerTopic } from '../log/topics.ts';
-import { sourceBreak, type Break, type SourceBreak } from './continuity.ts';
+import { slotInvalidated, slotLost, sourceBreak, type Break, type SourceBreak } from './continuity.ts';
 import { requireDirect, requireServer, serverFacts } from './preflight.ts';
 import { ensurePublication, type Publication } from './publication.ts';
 import { ReaderError } from './reader-error.ts';
 import type { ReaderOptions } from './reader-options.ts';
 import { loadReaderState, type ReaderPosition, type SavedReader, type SourceIdentity } from './reader-state.ts';
-import { createSlot, dropSlot, findSlot, requireOwnSlot, type SlotState } from './slot.ts';
+import { createSlot, dropSlot, findSlot, invalidation, requireOwnSlot, type SlotState } from './slot.ts';
 import type { ReplicationHandlers, ReplicationSession, ReplicationStream, SourceSession } from './source.ts';
 import { selectTables, type SelectedTables } from './table-selection.ts';
 
@@ -119,17 +119,15 @@ async function prepare(session: SourceSession, options: ReaderOptions, signal: A
   const slot = await findSlot(session, options.slot);
   if (slot !== null) {
     requireOwnSlot(slot, options.source.connection.database);
-    return { publication, selected, barrierXid, createdSlot: false };
+    if (invalidation(slot) === null) return { publication, selected, barrierXid, createdSlot: false };
   }
   const saved = await loadReaderState(options.log.reader, options.name);
   if (saved.position !== null && options.onSourceBreak !== 'resnapshot') {
     const gap = { from: saved.position.confirmLsn, to: await walEnd(session) };
-    throw new ContinuityError({
-      state: 'SLOT_LOST',
-      detail: `replication slot "${options.slot}" does not exist any more`,
-      gap,
-    });
+    throw new ContinuityError(slot === null ? slotLost(options.slot, gap) : slotInvalidated(slot, gap));
   }
+  // Nothing will ever come from it again, and it would stand in the new one's place.
+  if (slot !== null) await dropSlot(session, options.slot);
   const createdSlot = await createOnce(session, options, signal);
   return { publication, selected, barrierXid, createdSlot };
 }

@@ -4,7 +4,7 @@
  */
 import { formatLsn } from '../log/position.ts';
 import type { ReaderPosition, TableSeen, TableState } from './reader-state.ts';
-import type { SlotState } from './slot.ts';
+import { invalidation, type SlotState } from './slot.ts';
 
 export type SourceBreak =
   | 'SLOT_LOST'
@@ -64,19 +64,9 @@ export function sourceBreak(saved: ReaderPosition, now: SourceNow): Break<Source
       `the WAL ends at ${formatLsn(now.walLsn)}, below our position ${formatLsn(saved.confirmLsn)}: an older copy was restored`,
     );
   }
-  if (slot === null) {
-    return found('SLOT_LOST', `replication slot "${saved.slot}" does not exist any more`, {
-      from: saved.confirmLsn,
-      to: now.walLsn,
-    });
-  }
-  if (slot.walStatus === 'lost' || slot.invalidationReason !== null || slot.restartLsn === null) {
-    const reason = slot.invalidationReason ?? 'wal_removed';
-    return found('SLOT_INVALIDATED', `replication slot "${slot.name}" was invalidated (${reason})`, {
-      from: saved.confirmLsn,
-      to: now.walLsn,
-    });
-  }
+  const gap = { from: saved.confirmLsn, to: now.walLsn };
+  if (slot === null) return slotLost(saved.slot, gap);
+  if (invalidation(slot) !== null) return slotInvalidated(slot, gap);
   const confirmed = slot.confirmedFlushLsn ?? 0n;
   if (confirmed > saved.confirmLsn) {
     return found(
@@ -89,6 +79,16 @@ export function sourceBreak(saved: ReaderPosition, now: SourceNow): Break<Source
     );
   }
   return null;
+}
+
+type Gap = NonNullable<Break<SourceBreak>['gap']>;
+
+export function slotLost(slot: string, gap: Gap): Break<SourceBreak> {
+  return found('SLOT_LOST', `replication slot "${slot}" does not exist any more`, gap);
+}
+
+export function slotInvalidated(slot: SlotState, gap: Gap): Break<SourceBreak> {
+  return found('SLOT_INVALIDATED', `replication slot "${slot.name}" was invalidated (${invalidation(slot)})`, gap);
 }
 
 /** What the catalog says of a followed table now; null = it is not there. */

@@ -59,6 +59,12 @@ function slotState(row: SlotRow): SlotState {
   };
 }
 
+/** Why nothing will come from this slot again; null while it can be used. */
+export function invalidation(slot: SlotState): string | null {
+  if (slot.invalidationReason !== null) return slot.invalidationReason;
+  return slot.walStatus === 'lost' || slot.restartLsn === null ? 'wal_removed' : null;
+}
+
 /** Creates the slot and returns its start. Waits until every transaction that runs now has ended. @throws ReaderError NO_FREE_SLOT */
 export async function createSlot(session: SourceSession, name: string): Promise<Lsn> {
   // temporary, two-phase, failover (17+): a failover slot lives on when a standby with sync_replication_slots is promoted.
