@@ -43,7 +43,7 @@ const DRIVERS: Readonly<Record<string, RegExp>> = {
   re2js: /^contracts\/engine\/rules\/linear-pattern\.ts$/,
   ajv: /^contracts\/engine\//,
   'ajv-formats': /^contracts\/engine\//,
-  yaml: /^(contracts\/engine\/[a-z-]+|services\/ingest\/contract-[a-z-]+|services\/runtime\/config)\.ts$/,
+  yaml: /^(contracts\/engine\/[a-z-]+|services\/ingest\/contract-[a-z-]+|services\/runtime\/config(-tables)?)\.ts$/,
   fastify: /^services\/(runtime\/(http|control)[a-z-]*\.ts|console\/)/,
   commander: /^(services|contracts)\/cli\//,
   tsx: /^services\/cli\/assemble\/typescript-module\.ts$/,

@@ -3,6 +3,7 @@ import { sqlCommand } from './commands/sql.ts';
 import { tableCommands } from './commands/table.ts';
 import { benchCommand } from './commands/bench.ts';
 import { demoCommand } from './commands/demo.ts';
+import { addCommand, removeCommand } from './commands/add.ts';
 import { backfillCommand } from './commands/backfill.ts';
 import { doctorCommand } from './commands/doctor.ts';
 import { faultsCommand } from './commands/faults.ts';
@@ -29,6 +30,8 @@ export const COMMANDS: readonly CommandModule[] = [
   doctorCommand,
   planCommand,
   explainCommand,
+  addCommand,
+  removeCommand,
   pauseCommand,
   resumeCommand,
   verifyCommand,

@@ -1,4 +1,5 @@
 /** What the running service does on command. A table is reached through its one owner: this process. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { nearest } from '../../contracts/engine/nearest.ts';
 import type { ListOptions } from '../ingest/quarantine-list.ts';
 import type { QuarantineStatus } from '../ingest/quarantine-row.ts';
@@ -12,9 +13,12 @@ import { ConfigError, ExitCode, SluiceError } from '../runtime/errors.ts';
 import type { FailpointHook } from '../runtime/failpoints.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import { replayParts, requireOwnTopics } from './assemble/replay-parts.ts';
+import { tailOf, tailText } from './log-tail-text.ts';
+import { tableControl } from './control-tables.ts';
 import { readPaused, writePaused } from './paused-tables.ts';
 import type { Pipeline } from './pipeline.ts';
 import { measureRead, withReadOnly } from './source-estimate.ts';
+import { statusReport } from './status-report.ts';
 import { parseTableName } from './table-name.ts';
 
 /** Keys of one command; more come in several. */
@@ -80,7 +84,21 @@ export async function createControl(
     return ids === null ? null : new Set(ids);
   };
 
+  /** Of tables that may be unknown to the stream yet. */
+  const hold = async (tables: readonly string[], pause: boolean): Promise<{ readonly tables: readonly string[] }> => {
+    const stream = streamOf(pipeline);
+    for (const id of tables) {
+      if (pause) paused.add(id);
+      else if (!paused.delete(id)) continue;
+      if (pause) stream.pause(id);
+      else stream.resume(id);
+    }
+    await writePaused(lake, paused);
+    return { tables };
+  };
+
   return {
+    ...tableControl(() => readerOf(pipeline), hold),
     pause: (body) => setPaused(body, true),
     resume: (body) => setPaused(body, false),
     backfill: async (body) => {
@@ -93,6 +111,31 @@ export async function createControl(
       return Promise.resolve(
         jobs.start({ ...parseTableName(table), where, bytesPerSecond: rate, exact: body['exact'] === true }),
       );
+    },
+    'check-tables': async () => {
+      await checkTables(pipeline);
+      return statusReport(pipeline, config.name);
+    },
+    // Another path than /status: of two halves, the reader's is asked.
+    'reader-status': () => {
+      readerOf(pipeline);
+      return Promise.resolve(statusReport(pipeline, config.name));
+    },
+    'log-tail': async (body) => {
+      const table = lakeTable(textField(body, 'table'));
+      const tail = await streamOf(pipeline).logTail(table);
+      if (tail === null) throw new ConfigError('the table is not ingested here', 'see `sluice status`');
+      return tailText(tail);
+    },
+    reread: async (body) => {
+      const { schema, table } = parseTableName(sourceTable(pipeline, textField(body, 'table')));
+      await readerOf(pipeline).resnapshot(schema, table, true);
+      return { table: `${schema}.${table}` };
+    },
+    'move-table': async (body) => {
+      const table = lakeTable(textField(body, 'table'));
+      await streamOf(pipeline).moveTo(table, tailOf(body['tail']));
+      return { table };
     },
     backfills: () => Promise.resolve({ backfills: jobs.list() }),
     'cancel-backfill': (body) => Promise.resolve(jobs.cancel(sourceTable(pipeline, textField(body, 'table')))),
@@ -165,6 +208,22 @@ function numberField(body: ControlBody, name: string): number {
   const value = body[name];
   if (typeof value === 'number') return value;
   throw new ConfigError(`'${name}' is a number`, 'give the id that the start answered');
+}
+
+const APPEAR_MS = 60_000;
+const APPEAR_POLL_MS = 100;
+
+/** Looks where every table stands, the reader's as soon as the stream knows it: one that cannot go on stops by name now. */
+async function checkTables(pipeline: Pipeline): Promise<void> {
+  const ingest = streamOf(pipeline);
+  const { reader } = pipeline;
+  const known = (): Set<string> => new Set(ingest.status().tables.map(({ table }) => table));
+  const followed = (reader?.status().tables ?? [])
+    .filter(({ phase }) => phase === 'snapshotting' || phase === 'streaming')
+    .map(({ schema, table }) => `${schema}.${table}`);
+  const deadline = Date.now() + APPEAR_MS;
+  while (followed.some((id) => !known().has(id)) && Date.now() < deadline) await sleep(APPEAR_POLL_MS);
+  for (const id of known()) await ingest.check(id);
 }
 
 const STATUSES: ReadonlySet<string> = new Set(['parked', 'healed', 'released', 'dropped']);

@@ -27,6 +27,7 @@ import { startStandingReader } from './standing-reader.ts';
 import { claimLake, IDENTITY_KEY, identityOf } from './assemble/identity.ts';
 import { takeStateFolder } from './assemble/state-folder.ts';
 import { readPaused } from './paused-tables.ts';
+import { lakeFloor } from './assemble/lake-floor.ts';
 import { openCheckpoint, openLake, type StoreCounts } from './assemble/lake.ts';
 import { openLog } from './assemble/log.ts';
 import { replayParts } from './assemble/replay-parts.ts';
@@ -201,7 +202,8 @@ function openReader(
     log,
     slot: config.source.slot,
     publication: config.source.publication,
-    tables: config.source.tables,
+    // As the file says now: `sluice add` and `remove` change it under the running service.
+    tables: options.reload().source.tables,
     newTables: config.source.newTables,
     topic: {
       partitions: config.log.partitions,
@@ -220,6 +222,7 @@ function openReader(
     failpoint: options.failpoint,
     onSourceBreak: options.onSourceBreak ?? 'stop',
     privacy: logPrivacy(contractFolder(config.contracts), piiKey(config)),
+    lakeFloor: (tables) => lakeFloor(lake, config.name, tables),
   });
 }
 

@@ -1,9 +1,7 @@
 /** What `sluice run` would create, and what it would read: from catalogs, statistics and listings. Nothing is written anywhere. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import { tableFolder } from '../ingest/table-target.ts';
 import { dataTopic, progressTopic, readerTopic } from '../log/topics.ts';
-import { parseLsn } from '../log/position.ts';
 import { listTables, matchesGlobs } from '../reader/catalog.ts';
 import { addTablesSql, createPublicationSql, findPublication, missingTables } from '../reader/publication.ts';
 import { findSlot } from '../reader/slot.ts';
@@ -14,6 +12,7 @@ import type { Config } from '../runtime/config.ts';
 import { readIdentity } from './assemble/identity.ts';
 import { estimateRead, type ReadEstimate } from './source-estimate.ts';
 import { openTable } from './verify-tables.ts';
+import { walFacts } from './wal-facts.ts';
 
 export interface PlannedObject {
   readonly kind: 'publication' | 'slot' | 'topic' | 'log folder' | 'lake table' | 'lake file';
@@ -121,26 +120,4 @@ async function lakeObjects(
     objects.push({ kind: 'lake table', name, exists: (await openTable(lake, name)) !== null, sql: null });
   }
   return objects;
-}
-
-const SAMPLE_MS = 1_000;
-
-async function walFacts(session: SourceSession): Promise<Pick<RunPlan, 'walBytesPerSecond' | 'walLimitBytes'>> {
-  const position = async (): Promise<{ lsn: bigint; atMs: number }> => {
-    const [row] = await session.query(
-      `select pg_current_wal_lsn()::text as lsn, (extract(epoch from clock_timestamp()) * 1000)::bigint::text as ms`,
-    );
-    return { lsn: parseLsn(row?.['lsn'] ?? '0/0'), atMs: Number(row?.['ms'] ?? '0') };
-  };
-  const before = await position();
-  await sleep(SAMPLE_MS);
-  const after = await position();
-  const [limit] = await session.query(
-    `select (pg_size_bytes(current_setting('max_slot_wal_keep_size')))::text as bytes where current_setting('max_slot_wal_keep_size') <> '-1'`,
-  );
-  const bytes = limit?.['bytes'] ?? null;
-  return {
-    walBytesPerSecond: Math.round((Number(after.lsn - before.lsn) * 1_000) / Math.max(1, after.atMs - before.atMs)),
-    walLimitBytes: bytes === null ? null : Number(bytes),
-  };
 }

@@ -29,6 +29,8 @@ export interface ServiceOptions {
   /** Rows that went to quarantine make available-now end with 1. */
   readonly failOnQuarantine: boolean;
   readonly onSourceBreak?: 'stop' | 'resnapshot';
+  /** What a command does with the pipeline that it had to start itself, at this endpoint; then it catches up and ends. */
+  readonly work?: (url: string) => Promise<ExitCode>;
 }
 
 /** A loop that has not turned for this long is not alive; an outside part that has not answered for this long is not ready. */
@@ -55,8 +57,9 @@ export async function runService(options: ServiceOptions, context: CliContext): 
     logger.info({ url: http.url, parts: options.parts }, 'running');
     const watching = watch.run(ended.signal);
     if (pipeline.ingest !== null) void keepTables(pipeline.lake, pipeline.ingest, logger, ended.signal);
+    const done = (await options.work?.(http.url)) ?? ExitCode.clean;
     const outcome = options.availableNow
-      ? await catchUp(pipeline, options, context, logger)
+      ? worse(done, await catchUp(pipeline, options, context, logger))
       : await follow(pipeline, context.signal);
     ended.abort();
     await watching;
@@ -68,6 +71,8 @@ export async function runService(options: ServiceOptions, context: CliContext): 
     logger.info('stopped');
   }
 }
+
+const worse = (a: ExitCode, b: ExitCode): ExitCode => (a === ExitCode.clean ? b : a);
 
 /** For drills (`sluice faults`): SLUICE_FAULT_STORE=SEED puts a store between us and the lake whose answers get lost. */
 function lyingStore(seed: string | undefined): (lake: ObjectStore) => ObjectStore {

@@ -87,6 +87,8 @@ export async function startStandingReader(
       await done.catch(() => undefined);
     },
     resnapshot: (schema, table, exact) => running().resnapshot(schema, table, exact),
+    addTable: (schema, table) => running().addTable(schema, table),
+    removeTable: (schema, table) => running().removeTable(schema, table),
     fetchRows: (schema, table, condition) => running().fetchRows(schema, table, condition),
     fetchKeys: (schema, table, keys, removeAbsent) => running().fetchKeys(schema, table, keys, removeAbsent),
   };

@@ -37,6 +37,8 @@ export interface StatusReport {
     readonly lagMs: number;
     readonly slot: unknown;
     readonly lastError: string | null;
+    /** Tables that came later and wait for `sluice add`, or for their owner to publish them. */
+    readonly announced: readonly string[];
   } | null;
   readonly consistent: { readonly lsn: string; readonly markSequence: number } | null;
   /** Null: one process has every table. */
@@ -74,6 +76,7 @@ export function statusReport(pipeline: Pipeline, name: string): StatusReport {
             lagMs: reader.lagMs,
             slot: reader.insurance,
             lastError: reader.lastError,
+            announced: reader.announced,
           },
     consistent: ingest?.consistent ?? null,
     workers: ingest?.group ?? null,
@@ -95,6 +98,7 @@ function tableLine(id: string, reader: Reader, ingest: Ingest): TableLine {
     table: id,
     state:
       refused?.state ??
+      (source?.phase === 'removed' ? 'REMOVED' : null) ??
       lake?.state ??
       (source?.phase === 'streaming' ? 'STREAMING' : (source?.phase ?? 'unknown').toUpperCase()),
     why: refused?.detail ?? lake?.message ?? null,
@@ -126,6 +130,8 @@ export function describeStatus(report: StatusReport): string {
       text += `  ${numbered(reader.stopped.state)}: ${reader.stopped.detail}\n  ${reader.stopped.remedy}\n`;
     if (reader.lastError !== null) text += `  last error: ${reader.lastError}\n`;
   }
+  for (const table of report.reader?.announced ?? [])
+    text += `${table} is new and not followed: \`sluice add ${table}\`\n`;
   if (report.consistent !== null) text += `consistent at ${report.consistent.lsn}\n`;
   if (report.workers !== null && report.workers.workers > 1)
     text += `${report.workers.workers} workers; this one has ${report.workers.tables} of ${report.workers.of} tables\n`;

@@ -95,13 +95,18 @@ export function namedLogError(error: unknown, topic: string): unknown {
     return new StreamError(
       'OFFSETS_EXPIRED',
       `topic ${topic}: records that were not read yet are gone (${error.message})`,
-      'backfill the table: its events of that time are no longer in the log',
+      'run `sluice repair` on the table: it is read again whole, and goes on behind that',
       { cause: error },
     );
   if (error.code === 'LOG_TOPIC_MISSING')
-    return new StreamError('TOPIC_RESET', `topic ${topic} is gone`, 'backfill the table into a new topic', {
-      cause: error,
-    });
+    return new StreamError(
+      'TOPIC_RESET',
+      `topic ${topic} is gone`,
+      'run `sluice repair` on the table: it is read again whole, and goes on behind that',
+      {
+        cause: error,
+      },
+    );
   return error;
 }
 

@@ -10,8 +10,9 @@ import type { ForeignTable } from './foreign-topics.ts';
 import type { IngestTable } from './ingest-table.ts';
 import type { SinkResult } from './merge-sink.ts';
 import type { IngestStatus } from './status.ts';
-import type { Failure, RunnerState } from './table-runner.ts';
+import type { Failure, RunnerState, Stopped } from './table-runner.ts';
 import type { TableTarget } from './table-target.ts';
+import type { LogTail } from './reposition.ts';
 
 export interface IngestOptions {
   readonly name: string;
@@ -47,6 +48,8 @@ export interface IngestOptions {
   readonly queries?: readonly UserQuery[];
   /** Parked events go to `<topic>.quarantine`, too. Default true. */
   readonly quarantineTopics?: boolean;
+  /** ms between two looks whether topics and offsets are still there. */
+  readonly continuityMs?: number;
   readonly clock: Clock;
   readonly newId: () => string;
   readonly failpoint?: (name: string) => Promise<void> | void;
@@ -79,6 +82,12 @@ export interface IngestHandle {
   quarantine(id: string): TableQuarantine | null;
   /** A table of ours (`schema.table`), for work that only its one owner may do. Null = no such table here. */
   owned(id: string): OwnedTable | null;
+  /** Where the log ends now for this table (`schema.table`); null = no such table. */
+  logTail(id: string): Promise<LogTail | null>;
+  /** Sets a table to another place of the log, and lets it go on: the end of a repair (reposition.ts). */
+  moveTo(id: string, tail: LogTail): Promise<void>;
+  /** Looks where the table stands; gives why it stands still, if it does. */
+  check(id: string): Promise<Stopped | null>;
   pause(id: string): void;
   resume(id: string): void;
   /** Finishes the batches in hand, or leaves them to be run again after `withinMs` (default 8 s). */

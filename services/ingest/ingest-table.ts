@@ -2,17 +2,14 @@
  * One table's ingest query: the stream loop with the table's own `txn`s as its position, the contract as its gate, and the
  * merge sink. Holds the state that lives between batches: parked keys, awaiting events, the contract in use.
  */
-import type { ObjectStore } from '../../lakehouse/store/store.ts';
+import type { IngestTableOptions } from './ingest-table-options.ts';
 import type { StructType } from '../../lakehouse/table/schema.ts';
 import type { Mark, TableShape } from '../log/event.ts';
-import type { LogReader, OutgoingRecord } from '../log/log.ts';
 import type { LogOffset } from '../log/position.ts';
 import { dataTopic, quarantineTopic } from '../log/topics.ts';
 import type { BatchPlan } from '../stream/checkpoint.ts';
 import { openCheckpoint } from '../stream/checkpoint.ts';
-import type { PlanLimits, Planned } from '../stream/plan.ts';
-import type { QueryProgress } from '../stream/progress.ts';
-import type { MarkTimeline } from '../stream/sources/mark-timeline.ts';
+import type { Planned } from '../stream/plan.ts';
 import { createQuery } from '../stream/stream.ts';
 import type { Query, QueryPosition } from '../stream/stream.ts';
 import { StreamError } from '../stream/stream-error.ts';
@@ -21,10 +18,8 @@ import type { Awaiting } from './awaiting.ts';
 import { rebuildAwaiting } from './awaiting-rebuild.ts';
 import { refuseBag } from './bag-refusal.ts';
 import { buildBatch } from './batch-builder.ts';
-import type { ContractBook } from './contract-book.ts';
 import type { RecordDecoder } from './decode-batch.ts';
 import { foreignDecoder } from './foreign-topics.ts';
-import type { ForeignTable } from './foreign-topics.ts';
 import type { IngestBatch } from './ingest-batch.ts';
 import { EMPTY_LEDGER, addLedgers } from './ledger.ts';
 import type { Ledger } from './ledger.ts';
@@ -40,45 +35,17 @@ import { replayBatch } from './replay-batch.ts';
 import type { ReplayBatchRequest, ReplayBatchResult } from './replay-batch.ts';
 import { loadParked } from './quarantine-scan.ts';
 import { createRecordDecoder, hidingDecoder } from './record-decoder.ts';
-import type { ShapeFeed } from './shape-feed.ts';
-import { checkContinuity } from './continuity.ts';
+import { refuseForeignTable, reset } from './continuity.ts';
 import type { IngestTable } from './table-handle.ts';
 import { earliest, grown, isComplete, newestLsn } from './table-bounds.ts';
 import type { TablePlan } from './table-plan.ts';
-import type { TableTarget } from './table-target.ts';
-import { batchAppId, progressAppId, readPosition } from './txn-ids.ts';
+import { batchAppId, logAppId, logFingerprint, progressAppId, readPosition } from './txn-ids.ts';
 import type { CommittedPosition, StreamPosition } from './txn-ids.ts';
+import { createTopicWatch } from './topic-watch.ts';
+import { readLogTail, reposition } from './reposition.ts';
+import type { LogTail } from './reposition.ts';
 
 export type { IngestTable } from './table-handle.ts';
-
-export interface IngestTableOptions {
-  readonly name: string;
-  readonly runId: string;
-  readonly schemaName: string;
-  readonly tableName: string;
-  readonly logId: string;
-  /** Null: the table's own topic, written by our reader. */
-  readonly foreign: ForeignTable | null;
-  readonly reader: LogReader;
-  readonly lake: ObjectStore;
-  /** Folder of all checkpoints, inside `checkpointStore`. */
-  readonly checkpointRoot: string;
-  readonly checkpointStore: ObjectStore;
-  readonly target: TableTarget;
-  readonly shapes: ShapeFeed;
-  readonly timeline: MarkTimeline;
-  readonly contracts: ContractBook;
-  readonly limits: Omit<PlanLimits, 'barrier'>;
-  readonly readBytesMax: number;
-  readonly awaitingBytesMax: number;
-  readonly now: () => number;
-  readonly newId: () => string;
-  /** Where a table without a batch begins; absent: at the log's beginning. */
-  readonly start?: Omit<QueryPosition, 'batchId'>;
-  readonly publish: ((records: readonly OutgoingRecord[]) => Promise<void>) | null;
-  readonly failpoint: (name: string) => Promise<void> | void;
-  readonly onProgress: (progress: QueryProgress, result: SinkResult) => Promise<void> | void;
-}
 
 /** Records behind from which on a table does not wait for its trigger. */
 const BACKLOG_OFFSETS = 50_000;
@@ -93,6 +60,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
   const { schemaName, tableName, name, target, timeline, shapes, contracts } = options;
   const { foreign } = options;
   const topic = foreign?.topic ?? dataTopic(name, schemaName, tableName);
+  const watch = createTopicWatch(topic, options);
   const queryName = `${name}.${schemaName}.${tableName}`;
   const held: Held = { parkedKeys: createParkedKeys(), awaiting: createAwaiting(options.awaitingBytesMax) };
   let working: Held = held;
@@ -125,7 +93,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
 
   /** Everything that the lake knows, read anew: at the start, and after a batch that failed. */
   async function readCommitted(): Promise<QueryPosition | null> {
-    const bounds = await options.reader.bounds(topic);
+    const bounds = await watch.bounds();
     partitions = [...bounds.keys()].sort((a, b) => a - b);
     const table = await target.main();
     const snapshot = await target.snapshot();
@@ -133,9 +101,10 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     version = snapshot?.version ?? null;
     tablePlan = null;
     const stood = await readPosition((appId) => table.txnVersion(appId), name, partitions);
+    if (stood === null && snapshot !== null) refuseForeignTable(snapshot, `${schemaName}.${tableName}`, name);
     // A foreign topic may have been cut by retention or compaction before we came.
-    if (stood !== null || (foreign === null && options.start === undefined))
-      checkContinuity({ topic, bounds, committed: stood, logId: options.logId });
+    const mustFollow = stood !== null || (foreign === null && options.start === undefined);
+    await (mustFollow ? watch.takeFor(stood, bounds) : watch.take());
     held.parkedKeys = createParkedKeys(await loadParked(await target.quarantineSnapshot()));
     held.awaiting = createAwaiting(options.awaitingBytesMax);
     committed = stood;
@@ -144,6 +113,19 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
       return foreign === null ? null : { batchId: null, nextOffsets: earliest(bounds), markSequence: 0 };
     await rebuild(stood);
     return { batchId: stood.batchId, nextOffsets: stood.nextOffsets, markSequence: stood.markSequence };
+  }
+
+  async function moveTo(tail: LogTail): Promise<void> {
+    await shapes.refresh();
+    const table = await target.main();
+    lakeSchema = await target.schema();
+    await watch.take();
+    const stood = await readPosition((appId) => table.txnVersion(appId), name, tail.nextOffsets.keys());
+    const plan = await usePlan();
+    await contracts.keep(plan, shape());
+    const nowMs = options.now();
+    await reposition({ name, topicName: topic, topic: watch.identity(), table, plan, checkpoint, stood, tail, nowMs });
+    await query.open();
   }
 
   async function rebuild(stood: CommittedPosition): Promise<void> {
@@ -260,7 +242,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
   );
   const sink = mergeSink({
     name,
-    logId: options.logId,
+    topic: watch.identity,
     table: () => target.main(),
     quarantine: () => target.quarantine(),
     keepContract: async (batch) => {
@@ -283,7 +265,10 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     sourceDescription: `log[${topic}]`,
     sinkDescription: `delta[${target.folder}]`,
     limits: options.limits,
-    cutsAfter: (sequence) => timeline.cutsAfter(topic, sequence),
+    cutsAfter: (sequence) => {
+      if (timeline.resetAt(topic) > sequence) throw reset(topic, 'it was deleted and made again');
+      return timeline.cutsAfter(topic, sequence);
+    },
     latestOffsets: () => timeline.nextOffsets(topic),
     committed: readCommitted,
     describe,
@@ -372,6 +357,9 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
 
   return {
     topic,
+    check: async () => (committed === null ? undefined : watch.check(committed)),
+    logTail: () => readLogTail(options.reader, name, topic),
+    moveTo,
     retry,
     drop,
     replay,
@@ -391,6 +379,8 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     step: (barrier) => query.step(barrier),
     async progressOffset() {
       const table = await target.main();
+      // Another log's offsets say nothing of this one's marks.
+      if ((await table.txnVersion(logAppId(name))) !== logFingerprint(options.logId)) return null;
       return committed?.progressOffset ?? (await table.txnVersion(progressAppId(name)));
     },
     releasable: () => {

@@ -30,7 +30,8 @@ export async function feedMarks(options: MarkSourceOptions, first: () => Promise
         continue;
       }
       next ??= ((await first()) ?? bounds.earliest) as LogOffset;
-      if (next < bounds.earliest) next = bounds.earliest;
+      // Beyond the end: the marks' topic was made again.
+      if (next < bounds.earliest || next > bounds.end) next = bounds.earliest;
       const seen = async (mark: Mark, offset: bigint): Promise<void> => {
         await onMark(mark, offset);
         next = (offset + 1n) as LogOffset;

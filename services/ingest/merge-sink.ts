@@ -26,12 +26,13 @@ import type { ParkedKeys } from './parked-keys.ts';
 import { commitQuarantine, healedChanges, parkedRecord, quarantineTopicRecords } from './quarantine.ts';
 import { quarantineId } from './quarantine-row.ts';
 import { batchAppId, epochAppId, offsetAppId, txnsOf } from './txn-ids.ts';
-import type { StreamPosition } from './txn-ids.ts';
+import type { StreamPosition, TopicIdentity } from './txn-ids.ts';
 
 export interface MergeSinkOptions {
   /** Pipeline name: appIds begin with it. */
   readonly name: string;
-  readonly logId: string;
+  /** Whose offsets the positions are. */
+  readonly topic: () => TopicIdentity;
   /** Opens the table; its first batch creates it. The failpoints around its commit are the merge writer's. */
   readonly table: () => Promise<MergeTable>;
   /** Called before anything is committed, with the plan as the batch left it. */
@@ -156,7 +157,7 @@ async function commitPrepared(
   });
   checkLedger(ledger, `table ${batch.schemaName}.${batch.tableName}, batch ${batchId}`);
   const merge = await table.commit(prepared, {
-    txns: txnsOf(options.name, batchId, position, options.logId),
+    txns: txnsOf(options.name, batchId, position, options.topic()),
     follows: (txnVersion) =>
       (txnVersion(batchAppId(options.name, position.epoch)) ?? -1n) < batchId &&
       (txnVersion(epochAppId(options.name)) ?? 0n) <= BigInt(position.epoch),

@@ -27,6 +27,8 @@ import type { IngestHandle, IngestOptions } from './ingest-options.ts';
 import { createSteward } from './steward.ts';
 import { createSharedCuts } from './shared-cuts.ts';
 import type { TableRunner } from './table-runner.ts';
+import { tableRepair } from './table-repair.ts';
+import { watchContinuity } from './watch-continuity.ts';
 import { createTableRunners } from './table-runners.ts';
 import { tableFolder } from './table-target.ts';
 import { joinWorkers } from './worker-group.ts';
@@ -37,6 +39,8 @@ export type { IngestHandle, IngestOptions, OwnedTable, TableQuarantine, UserQuer
 
 const MIB = 1024 * 1024;
 const WAIT_POLL_MS = 20;
+/** Heartbeat of the look at topics and offsets, for tables that have nothing to read or are paused. */
+const CONTINUITY_MS = 10_000;
 /** Marks behind the newest at which a worker without tables begins. */
 const MARKS_BACK = 1000n;
 
@@ -321,7 +325,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
 
   async function stop(withinMs = 8000): Promise<void> {
     abort.abort();
-    const over = Promise.all([feeding, ...[...tables.all(), ...tables.queries()].map(({ done }) => done)]);
+    const over = Promise.all([feeding, watching, ...[...tables.all(), ...tables.queries()].map(({ done }) => done)]);
     const giveUp = new AbortController();
     const limit = clock.sleep(withinMs, giveUp.signal);
     // What hangs in a batch is left as it is: the batch runs again, and its objects are named by no commit.
@@ -338,6 +342,8 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
   // The worker that shares out must know the tables; where there are none yet, the first mark brings them.
   if (log.join != null) group = joinGroup(log.join);
   const feeding = foreign === null ? feed() : feedForeign(foreign);
+  const everyMs = options.continuityMs ?? CONTINUITY_MS;
+  const watching = watchContinuity({ runners: () => tables.all(), clock, signal, everyMs });
   const done =
     options.trigger.kind === 'available-now'
       ? drain().then(() => stop())
@@ -383,6 +389,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
       };
     },
     owned: (id) => tables.owned(id),
+    ...tableRepair((id) => tables.get(id)),
     pause: (id) => tables.pause([id]),
     resume: (id) => tables.resume(id),
     stop,

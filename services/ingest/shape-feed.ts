@@ -42,7 +42,10 @@ export function createShapeFeed(reader: LogReader, name: string): ShapeFeed {
   return {
     async refresh() {
       const bounds = await boundsOf(reader, topic);
-      if (bounds === null || bounds.end <= next) return;
+      if (bounds === null) return;
+      // Shorter than what was read: the topic was made again, and its versions begin anew.
+      if (bounds.end < next) next = 0n as LogOffset;
+      if (bounds.end <= next) return;
       const from = next > bounds.earliest ? next : bounds.earliest;
       for await (const batch of reader.read(topic, 0, from, bounds.end))
         batch.keys.forEach((key, i) => take(key, batch.values[i] ?? null));

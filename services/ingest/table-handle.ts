@@ -6,6 +6,7 @@ import type { SinkResult } from './merge-sink.ts';
 import type { ListOptions, QuarantineDetail, QuarantineEntry } from './quarantine-list.ts';
 import type { RetryResult } from './quarantine-retry.ts';
 import type { ReplayBatchRequest, ReplayBatchResult } from './replay-batch.ts';
+import type { LogTail } from './reposition.ts';
 import type { StreamPosition } from './txn-ids.ts';
 
 export interface IngestTable {
@@ -16,6 +17,12 @@ export interface IngestTable {
   step(barrier: number | null): Promise<StepResult>;
   /** The contract, or the source's table, is another one than the last batch was planned with. */
   contractChanged(): Promise<boolean>;
+  /** Whether the log still continues where the table stands, without a batch. @throws StreamError */
+  check(): Promise<void>;
+  /** Where the log ends now: what `moveTo` takes once the table is being read again behind that. */
+  logTail(): Promise<LogTail>;
+  /** Goes on from another place of the log. Never beside a step. */
+  moveTo(tail: LogTail): Promise<void>;
   /** Runs parked events again; null = all of them. Never beside a step. */
   retry(ids: ReadonlySet<string> | null): Promise<RetryResult>;
   /** Gives parked events up. */

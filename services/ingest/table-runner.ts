@@ -65,6 +65,10 @@ export interface TableRunner<T extends Steppable = IngestTable> {
   pause(): void;
   /** Goes on after a pause or a stop. */
   resume(): void;
+  /** Goes on after a stop; a pause stays. */
+  goOn(): void;
+  /** Stops by name, as a step that failed so would. */
+  halt(error: unknown): void;
   /** New marks have come. */
   wake(): void;
   /** Runs work on the table between two of its batches. */
@@ -202,6 +206,16 @@ export function startTableRunner<T extends Steppable>(options: RunnerOptions<T>)
       paused = false;
       stopped = null;
       failures = 0;
+      wake();
+    },
+    goOn() {
+      stopped = null;
+      failures = 0;
+      wake();
+    },
+    halt(error) {
+      if (stopped !== null || signal.aborted) return;
+      fail(error);
       wake();
     },
     wake,

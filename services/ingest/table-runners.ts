@@ -82,6 +82,7 @@ export function createTableRunners(parts: TableRunnersOptions): TableRunners {
     logId: parts.logId,
     foreign: parts.foreignOf(schemaName, tableName),
     reader: log.reader,
+    topicIds: (names: readonly string[]) => log.admin.topicIds(names),
     lake,
     checkpointStore: options.checkpoint?.store ?? lake,
     checkpointRoot: options.checkpoint?.folder ?? '_sluice/checkpoints',

@@ -27,6 +27,16 @@ export const progressAppId = (name: string): string => `${name}/progress`;
 /** 48 bits of the log's identity: another log's offsets mean nothing here. */
 export const logAppId = (name: string): string => `${name}/log`;
 
+/** 48 bits of the topic's identity: it changes when the topic is deleted and made again. Absent where the log does not tell. */
+export const topicAppId = (name: string): string => `${name}/topic`;
+
+/** Which log, and which topic in it, the offsets are of. */
+export interface TopicIdentity {
+  readonly logId: string;
+  /** Null: the log does not tell. */
+  readonly topicId: string | null;
+}
+
 export function logFingerprint(logId: string): bigint {
   return BigInt(createHash('sha256').update(logId).digest().readUIntBE(0, 6));
 }
@@ -41,7 +51,7 @@ export interface StreamPosition {
   readonly holdBack: ReadonlyMap<number, bigint>;
 }
 
-export function txnsOf(name: string, batchId: bigint, position: StreamPosition, logId: string): Txn[] {
+export function txnsOf(name: string, batchId: bigint, position: StreamPosition, topic: TopicIdentity): Txn[] {
   const txns: Txn[] = [
     { appId: batchAppId(name, position.epoch), version: batchId },
     { appId: epochAppId(name), version: BigInt(position.epoch) },
@@ -49,8 +59,9 @@ export function txnsOf(name: string, batchId: bigint, position: StreamPosition, 
     { appId: lsnLowAppId(name), version: position.lsn & 0xffff_ffffn },
     { appId: markAppId(name), version: BigInt(position.markSequence) },
     { appId: progressAppId(name), version: position.progressOffset },
-    { appId: logAppId(name), version: logFingerprint(logId) },
+    { appId: logAppId(name), version: logFingerprint(topic.logId) },
   ];
+  if (topic.topicId !== null) txns.push({ appId: topicAppId(name), version: logFingerprint(topic.topicId) });
   for (const [partition, next] of position.nextOffsets) {
     txns.push({ appId: offsetAppId(name, partition), version: next });
     txns.push({ appId: holdAppId(name, partition), version: position.holdBack.get(partition) ?? next });
@@ -61,6 +72,8 @@ export function txnsOf(name: string, batchId: bigint, position: StreamPosition, 
 export interface CommittedPosition extends StreamPosition {
   readonly batchId: bigint;
   readonly logFingerprint: bigint;
+  /** Null: written before topics had one, or by a log that does not tell. */
+  readonly topicFingerprint: bigint | null;
 }
 
 /** Reads back what `txnsOf` wrote; null when the table has no batch of this pipeline. */
@@ -90,6 +103,7 @@ export async function readPosition(
     markSequence: Number(await number(markAppId(name))),
     progressOffset: await number(progressAppId(name)),
     logFingerprint: await number(logAppId(name)),
+    topicFingerprint: await txnVersion(topicAppId(name)),
     nextOffsets,
     holdBack,
   };

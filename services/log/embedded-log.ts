@@ -154,6 +154,15 @@ function createAdmin(index: LogIndex, directory: string, clock: () => number, re
       refresh(index);
       return Promise.resolve(topicNames(index));
     },
+    topicIds(topics) {
+      refresh(index);
+      const ids = new Map<string, string | null>();
+      for (const name of topics) {
+        const topic = topicOf(index, name);
+        if (topic !== null) ids.set(name, String(topic.id));
+      }
+      return Promise.resolve(ids);
+    },
     async ensureTopics(topics) {
       refresh(index);
       const absent = Object.entries(topics).filter(([name]) => topicOf(index, name) === null);

@@ -102,6 +102,8 @@ export interface Mark {
   /** Next offset of each partition of each data topic: those changed since the last mark, or all of them when `full`. */
   readonly nextOffsets: Readonly<Record<string, Readonly<Record<number, LogOffset>>>>;
   readonly full: boolean;
+  /** Topics whose offsets began anew with this mark's records: each was deleted and made again. Absent = none. */
+  readonly resets?: readonly string[];
   /** Cumulative value bytes written to data topics, for lag in bytes. */
   readonly bytes: bigint;
   /** Tables (schema.table) whose snapshot is not complete at this mark. */

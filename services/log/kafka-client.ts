@@ -13,6 +13,9 @@ import {
   fetchRequest,
   initProducerRequest,
   produceRequest,
+  METADATA_KEY,
+  METADATA_WITH_IDS,
+  topicIdsRequest,
   type FetchedRecords,
   type FetchRequest,
   type ProducedBatch,
@@ -51,6 +54,8 @@ interface ConnectionPool {
 }
 
 interface InternalBroker {
+  /** By API key, once connected. */
+  readonly versions: Readonly<Record<number, { readonly maxVersion: number } | undefined>>;
   readonly connectionPool: ConnectionPool;
   disconnect(): Promise<void>;
   connect(): Promise<void>;
@@ -80,6 +85,7 @@ interface InternalCluster {
   addMultipleTargetTopics(topics: readonly string[]): Promise<void>;
   refreshMetadata(): Promise<void>;
   findTopicPartitionMetadata(topic: string): readonly { readonly partitionId: number; readonly leader: number }[];
+  findControllerBroker(): Promise<InternalBroker>;
   findBroker(options: { readonly nodeId: number }): Promise<InternalBroker>;
   findGroupCoordinator(options: {
     readonly groupId: string;
@@ -98,6 +104,8 @@ export interface KafkaClient {
   /** Leader of each partition, by partition number. @throws LogError TOPIC_MISSING */
   leaders(topic: string): Promise<readonly number[]>;
   refresh(): Promise<void>;
+  /** Id of each of these topics that exists; null = the brokers are too old to tell. */
+  topicIds(topics: readonly string[]): Promise<ReadonlyMap<string, string> | null>;
   produce(leader: number, request: ProduceRequest): Promise<readonly ProducedBatch[]>;
   fetch(leader: number, request: FetchRequest): Promise<FetchedRecords>;
   /** Offsets by time: -2 = earliest, -1 = last stable; -1 as an answer: none. */
@@ -292,6 +300,15 @@ function clientOn(cluster: () => InternalCluster, guarded: Guard, close: () => P
         return leaders;
       }),
     refresh: () => guarded(() => cluster().refreshMetadata()),
+    topicIds: (topics) =>
+      guarded(async () => {
+        // A client that only asks for ids knows of no topic, and so of no broker yet.
+        await cluster().refreshMetadata();
+        const broker = await cluster().findControllerBroker();
+        await broker.connect();
+        if ((broker.versions[METADATA_KEY]?.maxVersion ?? 0) < METADATA_WITH_IDS) return null;
+        return (await broker.connectionPool.send(topicIdsRequest(topics))) as ReadonlyMap<string, string>;
+      }),
     produce: (leader, request) =>
       guarded(async () => (await send(leader, produceRequest(request))) as readonly ProducedBatch[]),
     fetch: (leader, request) => guarded(async () => (await send(leader, fetchRequest(request))) as FetchedRecords),

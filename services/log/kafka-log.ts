@@ -64,7 +64,7 @@ function createAdmin(
   reader: LogReader,
   openWriter: (identity: string) => Promise<LogWriter>,
 ): { readonly admin: LogAdmin; readonly close: () => Promise<void> } {
-  let mirror: Promise<KafkaClient> | null = null;
+  let client: Promise<KafkaClient> | null = null;
   let identity: Promise<string> | null = null;
   const asAdmin = async <T>(action: (admin: Admin) => Promise<T>): Promise<T> => {
     try {
@@ -79,6 +79,18 @@ function createAdmin(
       const absent = Object.entries(topics).filter(([topic]) => !known.has(topic));
       if (absent.length > 0) await createTopics(admin, absent);
     });
+  /** A connection that is kept; one that failed is made anew by the next call. */
+  const onClient = async <T>(action: (client: KafkaClient) => Promise<T>): Promise<T> => {
+    client ??= connectKafka(options);
+    const mine = client;
+    try {
+      return await action(await mine);
+    } catch (error) {
+      if (client === mine) client = null;
+      await mine.then((open) => open.close()).catch(() => undefined);
+      throw kafkaError(error, options.brokers);
+    }
+  };
   const admin: LogAdmin = {
     logId() {
       identity ??= readIdentity(options, reader, ensure, openWriter).catch((error: unknown) => {
@@ -88,6 +100,13 @@ function createAdmin(
       return identity;
     },
     topics: () => asAdmin((kafka) => kafka.listTopics()),
+    async topicIds(topics) {
+      if (topics.length === 0) return new Map();
+      const ids = await onClient((open) => open.topicIds(topics));
+      if (ids !== null) return ids;
+      const known = new Set(await admin.topics());
+      return new Map(topics.filter((topic) => known.has(topic)).map((topic) => [topic, null]));
+    },
     ensureTopics: ensure,
     deleteTopics: (topics) =>
       asAdmin(async (kafka) => {
@@ -96,24 +115,15 @@ function createAdmin(
         if (present.length > 0) await kafka.deleteTopics({ topics: present });
       }),
     releaseUpTo: () => Promise.resolve(),
-    async mirrorGroup(group, topic, offsets) {
-      mirror ??= connectKafka(options);
-      try {
-        const client = await mirror;
-        // The first commit of a group may have to wait for its coordinator; lag exporters can wait, so not for long.
-        await whileBusy(5000, () => client.commitGroup(group, topic, offsets));
-      } catch (error) {
-        await mirror.then((client) => client.close()).catch(() => undefined);
-        mirror = null;
-        throw kafkaError(error, options.brokers);
-      }
-    },
+    // The first commit of a group may have to wait for its coordinator; lag exporters can wait, so not for long.
+    mirrorGroup: (group, topic, offsets) =>
+      onClient((open) => whileBusy(5000, () => open.commitGroup(group, topic, offsets))),
     close: () => Promise.resolve(),
   };
   return {
     admin,
     async close() {
-      if (mirror !== null) await mirror.then((client) => client.close()).catch(() => undefined);
+      if (client !== null) await client.then((open) => open.close()).catch(() => undefined);
     },
   };
 }

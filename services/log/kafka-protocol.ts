@@ -1,6 +1,6 @@
 /**
  * The requests that are written and read by hand, in the form in which kafkajs's connections take them (Kafka protocol
- * guide; Produce 7, Fetch 11, InitProducerId 3).
+ * guide; Produce 7, Fetch 11, InitProducerId 3, Metadata 10).
  */
 import { createRequire } from 'node:module';
 import type { AbortedTransaction, ProducerStamp } from './kafka-batch.ts';
@@ -13,6 +13,8 @@ export const createErrorFromCode = (
 const READ_COMMITTED = 1;
 const PRODUCE_KEY = 0;
 const FETCH_KEY = 1;
+export const METADATA_KEY = 3;
+export const METADATA_WITH_IDS = 10;
 const INIT_PRODUCER_KEY = 22;
 
 export interface ProduceRequest {
@@ -185,4 +187,113 @@ export function initProducerRequest(transactionalId: string, timeoutMs: number, 
     },
     logResponseError: false,
   };
+}
+
+const UNKNOWN_TOPIC = 3;
+
+/** Metadata, version 10 (brokers from 2.8 on), the first that names each topic's id. Gives the ids of the topics that exist. */
+export function topicIdsRequest(topics: readonly string[]): object {
+  const parts: Buffer[] = [Buffer.from([0]), unsignedVarint(topics.length + 1)];
+  for (const topic of topics) {
+    const name = Buffer.from(topic);
+    // All-zero id: asked by name.
+    parts.push(Buffer.alloc(16), unsignedVarint(name.length + 1), name, Buffer.from([0]));
+  }
+  // No automatic creation, no authorized operations of cluster or topics, no tags.
+  parts.push(Buffer.from([0, 0, 0, 0]));
+  return {
+    request: {
+      apiKey: METADATA_KEY,
+      apiVersion: METADATA_WITH_IDS,
+      apiName: 'Metadata',
+      encode: async () => body(Buffer.concat(parts)),
+    },
+    response: {
+      decode: async (raw: Buffer) => decodeTopicIds(raw),
+      parse: async (ids: ReadonlyMap<string, string>) => ids,
+    },
+    logResponseError: false,
+  };
+}
+
+function decodeTopicIds(raw: Buffer): ReadonlyMap<string, string> {
+  const at = new CompactCursor(raw);
+  at.skip(1 + 4); // the header's tags, throttle time
+  for (let brokers = at.count(); brokers > 0; brokers--) {
+    at.skip(4);
+    at.text();
+    at.skip(4);
+    at.text();
+    at.tags();
+  }
+  at.text();
+  at.skip(4);
+  const ids = new Map<string, string>();
+  for (let topics = at.count(); topics > 0; topics--) {
+    const code = at.int16();
+    const name = at.text() ?? '';
+    const id = at.bytes(16).toString('hex');
+    at.skip(1);
+    for (let partitions = at.count(); partitions > 0; partitions--) {
+      at.skip(2 + 4 + 4 + 4);
+      for (let lists = 0; lists < 3; lists++) at.skip(at.count() * 4);
+      at.tags();
+    }
+    at.skip(4);
+    at.tags();
+    if (code === 0) ids.set(name, id);
+    else if (code !== UNKNOWN_TOPIC) throw createErrorFromCode(code);
+  }
+  return ids;
+}
+
+function unsignedVarint(value: number): Buffer {
+  const bytes: number[] = [];
+  let rest = value;
+  for (; rest > 0x7f; rest >>>= 7) bytes.push((rest & 0x7f) | 0x80);
+  bytes.push(rest);
+  return Buffer.from(bytes);
+}
+
+/** Reads the "flexible" forms: lengths as variable-size numbers, one above the length; 0 = null. */
+class CompactCursor {
+  private at = 0;
+  private readonly raw: Buffer;
+  constructor(raw: Buffer) {
+    this.raw = raw;
+  }
+
+  skip(bytes: number): void {
+    this.at += bytes;
+  }
+  int16(): number {
+    this.at += 2;
+    return this.raw.readInt16BE(this.at - 2);
+  }
+  bytes(length: number): Buffer {
+    this.at += length;
+    return this.raw.subarray(this.at - length, this.at);
+  }
+  varint(): number {
+    let value = 0;
+    for (let shift = 0; ; shift += 7) {
+      const byte = this.raw.readUInt8(this.at++);
+      value |= (byte & 0x7f) << shift;
+      if (byte < 0x80) return value;
+    }
+  }
+  /** Members of an array; a null array has none. */
+  count(): number {
+    return Math.max(0, this.varint() - 1);
+  }
+  text(): string | null {
+    const length = this.varint();
+    return length === 0 ? null : this.bytes(length - 1).toString('utf8');
+  }
+  tags(): void {
+    for (let tags = this.varint(); tags > 0; tags--) {
+      this.varint();
+      this.skip(this.varint());
+    }
+  }
 }

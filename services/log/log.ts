@@ -116,6 +116,11 @@ export interface LogAdmin {
   /** Identity that changes when the log is wiped or recreated (stored in the log itself). */
   logId(): Promise<string>;
   topics(): Promise<readonly string[]>;
+  /**
+   * Identity of each topic, which changes when it is deleted and made again under its name. Absent: there is no such topic.
+   * Null: this log does not tell (brokers before 2.8).
+   */
+  topicIds(topics: readonly string[]): Promise<ReadonlyMap<string, string | null>>;
   /** Creates what is absent; never alters what exists. */
   ensureTopics(topics: Readonly<Record<string, TopicSettings>>): Promise<void>;
   deleteTopics(topics: readonly string[]): Promise<void>;

@@ -8,9 +8,10 @@ import { formatLsn, parseLsn } from '../log/position.ts';
 import { progressTopic, readerTopic } from '../log/topics.ts';
 import { slotInvalidated, slotLost, sourceBreak, type Break, type SourceBreak } from './continuity.ts';
 import { requireDirect, requireServer, serverFacts } from './preflight.ts';
-import { ensurePublication, type Publication } from './publication.ts';
+import { publishSelected } from './later-tables.ts';
+import type { Publication } from './publication.ts';
 import { ReaderError } from './reader-error.ts';
-import type { ReaderOptions } from './reader-options.ts';
+import type { LakeFloor, ReaderOptions } from './reader-options.ts';
 import { loadReaderState, type ReaderPosition, type SavedReader, type SourceIdentity } from './reader-state.ts';
 import { createSlot, dropSlot, findSlot, invalidation, requireOwnSlot, type SlotState } from './slot.ts';
 import type { ReplicationHandlers, ReplicationSession, ReplicationStream, SourceSession } from './source.ts';
@@ -24,6 +25,8 @@ export interface Attachment {
   readonly serverVersion: number;
   readonly publication: Publication;
   readonly selected: SelectedTables;
+  /** Later tables that wait for somebody. */
+  readonly announced: readonly string[];
   readonly saved: SavedReader;
   /** Where to go on; of a first start, the slot's own start. */
   readonly position: ReaderPosition;
@@ -95,33 +98,34 @@ export async function attach(
 interface Prepared {
   readonly publication: Publication;
   readonly selected: SelectedTables;
+  readonly announced: readonly string[];
   readonly barrierXid: string | null;
   readonly createdSlot: boolean;
 }
 
 /** Publication first, then the slot: the other order fails on every read. A slot is only made where there was never one. */
 async function prepare(session: SourceSession, options: ReaderOptions, signal: AbortSignal): Promise<Prepared> {
-  const selected = await selectTables(session, options.tables);
-  for (const { schema, table, error } of selected.refused) {
+  const all = await selectTables(session, options.tables);
+  for (const { schema, table, error } of all.refused) {
     options.logger.error({ table: `${schema}.${table}`, code: error.code, remedy: error.remedy }, error.message);
   }
-  if (selected.taken.length === 0) {
-    const first = selected.refused[0];
+  if (all.taken.length === 0) {
+    const first = all.refused[0];
     if (first !== undefined) throw first.error;
     throw new ReaderError('NO_TABLES', `no table matches ${options.tables.join(', ')}`, {
       remedy: 'correct source.tables (globs on schema.table), or create the tables first',
     });
   }
-  const partitioned = selected.taken.some((table) => table.relkind === 'p');
-  const { publication, added } = await ensurePublication(session, options.publication, selected.taken, partitioned);
+  const saved = await loadReaderState(options.log.reader, options.name);
+  const known = saved.position === null ? null : saved.tables;
+  const { publication, added, selected, announced } = await publishSelected(session, options, all, known);
   const [row] = added.length === 0 ? [] : await session.query('SELECT pg_snapshot_xmax(pg_current_snapshot()) AS x');
   const barrierXid = row?.['x'] ?? null;
   const slot = await findSlot(session, options.slot);
   if (slot !== null) {
     requireOwnSlot(slot, options.source.connection.database);
-    if (invalidation(slot) === null) return { publication, selected, barrierXid, createdSlot: false };
+    if (invalidation(slot) === null) return { publication, selected, announced, barrierXid, createdSlot: false };
   }
-  const saved = await loadReaderState(options.log.reader, options.name);
   if (saved.position !== null && options.onSourceBreak !== 'resnapshot') {
     const gap = { from: saved.position.confirmLsn, to: await walEnd(session) };
     throw new ContinuityError(slot === null ? slotLost(options.slot, gap) : slotInvalidated(slot, gap));
@@ -129,7 +133,7 @@ async function prepare(session: SourceSession, options: ReaderOptions, signal: A
   // Nothing will ever come from it again, and it would stand in the new one's place.
   if (slot !== null) await dropSlot(session, options.slot);
   const createdSlot = await createOnce(session, options, signal);
-  return { publication, selected, barrierXid, createdSlot };
+  return { publication, selected, announced, barrierXid, createdSlot };
 }
 
 /** Waits until every transaction that runs now has ended; an abort cancels it in the server, or the slot would come later. */
@@ -218,9 +222,10 @@ async function takeOver(
       throw new ReaderError('SOURCE_LOST', `replication slot "${slotName}" vanished while it was in use`);
     const broken =
       saved.position === null
-        ? null
+        ? await stateBreak(options)
         : sourceBreak(saved.position, { ...identity, slot, walLsn: await walEnd(session) });
     if (broken !== null && options.onSourceBreak !== 'resnapshot') throw new ContinuityError(broken);
+    const floor = saved.position === null ? ((await options.lakeFloor?.(prepared.selected.taken)) ?? null) : null;
     return {
       session,
       stream: owned.stream,
@@ -229,14 +234,21 @@ async function takeOver(
       serverVersion: session.serverVersion,
       ...prepared,
       saved,
-      position: startPosition(saved.position, slot, identity, broken),
+      position: startPosition(saved.position, slot, identity, broken, floor),
       slotConfirmed: slot.confirmedFlushLsn ?? (0n as Lsn),
-      resnapshot: broken !== null,
+      resnapshot: broken !== null || floor !== null,
     };
   } catch (error) {
     await writer.close();
     throw error;
   }
+}
+
+/** Marks without the reader's state: the state's topic was lost, and with it what the shapes in the records mean. */
+async function stateBreak({ log, name }: ReaderOptions): Promise<Break<SourceBreak> | null> {
+  const marks = (await log.reader.bounds(progressTopic(name))).get(0);
+  if (marks === undefined || marks.end === 0n) return null;
+  return { state: 'TOPIC_RESET', detail: `topic ${readerTopic(name)} has lost the reader's state`, gap: null };
 }
 
 /** After a break the slot's own position counts; another WAL opens a new epoch, or its lower LSNs would be taken for old ones. */
@@ -245,18 +257,20 @@ function startPosition(
   slot: SlotState,
   identity: SourceIdentity,
   broken: Break<SourceBreak> | null,
+  floor: LakeFloor | null,
 ): ReaderPosition {
   if (saved !== null && broken === null) return saved;
   const start = slot.confirmedFlushLsn ?? (0n as Lsn);
   const anotherWal = broken?.state === 'SYSTEM_CHANGED';
   return {
     ...identity,
-    epoch: (saved?.epoch ?? 1) + (anotherWal ? 1 : 0),
+    // Whether this WAL continues the one that the lake's rows came from, only the lost log knew: above them in any case.
+    epoch: floor === null ? (saved?.epoch ?? 1) + (anotherWal ? 1 : 0) : floor.epoch + 1,
     lsn: start,
     ord: -1,
     open: false,
     confirmLsn: start,
-    sequence: saved?.sequence ?? 0,
+    sequence: saved?.sequence ?? floor?.sequence ?? 0,
     bytes: saved?.bytes ?? 0n,
     sourceTimeMicros: saved?.sourceTimeMicros ?? 0n,
     unseenXids: anotherWal ? [] : (saved?.unseenXids ?? []),

@@ -42,6 +42,10 @@ export interface LogAppender {
   noteTable(table: TableState): void;
   /** Begins to append what is there; resolves when it is durable. Not to be called while `busy`. */
   flush(cut: Cut): Promise<void>;
+  /** Resolves when everything noted until now is in the log. Rejects when an append failed. */
+  saved(): Promise<void>;
+  /** Nothing more will be appended: whoever waits for `saved` learns it. */
+  abandon(error: Error): void;
   /** Resolves when no append is in flight. Rejects if the last one failed. */
   settled(): Promise<void>;
 }
@@ -72,6 +76,15 @@ export function createLogAppender(options: AppenderOptions): LogAppender {
   let inFlight: Promise<void> | null = null;
   let failed = false;
   let lastFullMs = 0;
+  /** Notes taken, and how many of them are durable. */
+  let [noted, durable] = [0, 0];
+  let abandoned: Error | null = null;
+  let waiting: { readonly upTo: number; readonly settle: (error: unknown) => void }[] = [];
+  const settleSaved = (error: unknown): void => {
+    const ripe = waiting.filter(({ upTo }) => error !== null || upTo <= durable);
+    waiting = waiting.filter((each) => !ripe.includes(each));
+    for (const { settle } of ripe) settle(error);
+  };
   let lastMarkAtMs = 0;
 
   const append = async (sent: OutgoingBatch, cut: Cut, states: readonly OutgoingRecord[]): Promise<void> => {
@@ -92,8 +105,9 @@ export function createLogAppender(options: AppenderOptions): LogAppender {
     };
     const snapshotting = options.snapshotting();
     await writer.append(sent.records, (assigned) => {
+      const resets = topicsBegunAnew(sent.records, offsets, assigned);
       for (const [topic, partitions] of assigned) {
-        const known = offsets.get(topic) ?? new Map<number, LogOffset>();
+        const known = resets.includes(topic) ? new Map<number, LogOffset>() : (offsets.get(topic) ?? new Map());
         for (const [partition, offset] of partitions) known.set(partition, offset);
         offsets.set(topic, known);
       }
@@ -108,6 +122,7 @@ export function createLogAppender(options: AppenderOptions): LogAppender {
         open: next.open,
         nextOffsets: plainOffsets(full ? offsets : assigned),
         full,
+        ...(resets.length === 0 ? {} : { resets }),
         bytes: next.bytes,
         snapshotting,
         sourceTimeMicros: next.sourceTimeMicros,
@@ -143,12 +158,27 @@ export function createLogAppender(options: AppenderOptions): LogAppender {
     },
     noteShape(shape) {
       shapes.push(shape);
+      noted++;
     },
     noteTable(table) {
       tables.set(`${table.schema}\0${table.table}`, table);
+      noted++;
+    },
+    abandon(error) {
+      abandoned = error;
+      settleSaved(error);
+    },
+    saved() {
+      if (abandoned !== null) return Promise.reject(abandoned);
+      if (failed) return inFlight ?? Promise.resolve();
+      if (noted === durable) return Promise.resolve();
+      return new Promise((resolve, reject) => {
+        waiting.push({ upTo: noted, settle: (error) => (error === null ? resolve() : reject(error as Error)) });
+      });
     },
     async flush(cut) {
       const sent = batch;
+      const sentNotes = noted;
       const states = [
         ...shapes.map((shape) => shapeRecord(name, shape)),
         ...[...tables.values()].map((table) => tableRecord(name, table)),
@@ -162,14 +192,42 @@ export function createLogAppender(options: AppenderOptions): LogAppender {
         await run;
       } catch (error) {
         failed = true;
+        settleSaved(error);
         throw error;
       }
       inFlight = null;
+      durable = sentNotes;
+      settleSaved(null);
     },
     async settled() {
       await inFlight;
     },
   };
+}
+
+/**
+ * Topics whose records were given lower offsets than the topic had reached. Partitions are summed: which record went to which
+ * is the writer's to know, and a topic begins anew as a whole.
+ */
+export function topicsBegunAnew(
+  records: readonly OutgoingRecord[],
+  known: NextOffsets,
+  assigned: NextOffsets,
+): readonly string[] {
+  const counts = new Map<string, bigint>();
+  for (const { topic } of records) counts.set(topic, (counts.get(topic) ?? 0n) + 1n);
+  const begun: string[] = [];
+  for (const [topic, partitions] of assigned) {
+    const before = known.get(topic);
+    if (before === undefined) continue;
+    let [first, expected] = [-(counts.get(topic) ?? 0n), 0n];
+    for (const [partition, next] of partitions) {
+      first += next;
+      expected += before.get(partition) ?? 0n;
+    }
+    if (first < expected) begun.push(topic);
+  }
+  return begun;
 }
 
 function plainOffsets(offsets: NextOffsets): Mark['nextOffsets'] {

@@ -72,6 +72,10 @@ export function addTablesSql(name: string, tables: readonly TableName[]): string
   return `ALTER PUBLICATION ${quoteIdent(name)} ADD TABLE ${tables.map((table) => quoteTable(table.schema, table.table)).join(', ')}`;
 }
 
+export function dropTableSql(name: string, { schema, table }: TableName): string {
+  return `ALTER PUBLICATION ${quoteIdent(name)} DROP TABLE ${quoteTable(schema, table)}`;
+}
+
 export interface EnsuredPublication {
   readonly publication: Publication;
   readonly created: boolean;

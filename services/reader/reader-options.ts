@@ -51,6 +51,20 @@ export interface ReaderOptions {
    * a new epoch where the WAL is another one, makes a new slot where it is gone, and reads every table again.
    */
   readonly onSourceBreak?: 'stop' | 'resnapshot';
+  /**
+   * What the lake has of these tables, asked where the log holds no state of ours (a first start, or a log that was lost):
+   * the reader then begins above it. Null = nothing yet.
+   */
+  readonly lakeFloor?: (
+    tables: readonly { readonly schema: string; readonly table: string }[],
+  ) => Promise<LakeFloor | null>;
+}
+
+export interface LakeFloor {
+  /** Newest source epoch of any row. */
+  readonly epoch: number;
+  /** Newest mark that a table has reached. */
+  readonly sequence: number;
 }
 
 export interface ReaderLimits {
@@ -140,6 +154,10 @@ export interface ReaderHandle {
    * rows which the source no longer has go, too. Resolves when it is under way; `status` shows its progress.
    */
   resnapshot(schema: string, table: string, exact?: boolean): Promise<void>;
+  /** Takes a table that is not followed. @throws ReaderError why not, with the SQL for its owner */
+  addTable(schema: string, table: string): Promise<void>;
+  /** Lets go of a table. Gives the SQL for the owner where it could not be taken out of the publication. */
+  removeTable(schema: string, table: string): Promise<string | null>;
   /** Reads the rows that an SQL condition over the table's columns selects; resolves with their number when they are in the log. */
   fetchRows(schema: string, table: string, condition: string): Promise<number>;
   /**

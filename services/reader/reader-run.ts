@@ -12,6 +12,7 @@ import { createChangeEvents } from './change-events.ts';
 import { createLogAppender, type LogAppender } from './log-appender.ts';
 import { createMessagePump, type MessagePump } from './message-pump.ts';
 import type { ClaimStore } from './outgoing-batch.ts';
+import { ReaderError } from './reader-error.ts';
 import type { ReaderLimits, ReaderOptions } from './reader-options.ts';
 import type { TableState } from './reader-state.ts';
 import { createSnapshotRunner, type SnapshotRunner } from './snapshot.ts';
@@ -211,6 +212,7 @@ async function wire(
       await snapshots.stop();
       await attachment.stream.close();
       await appender.settled().catch(() => undefined);
+      appender.abandon(new ReaderError('SOURCE_LOST', 'the reader begins anew, or was stopped'));
       await writer.close();
       // Nothing reached the log: the next start is a first start, with a slot of its own.
       if (attachment.createdSlot && appender.position.sequence === 0) await dropUnused(attachment, options);
@@ -242,7 +244,9 @@ function tableStates(
     const known = saved.tables.find((state) => state.schema === table.schema && state.table === table.table);
     if (known === undefined || known.phase === 'removed') {
       const barrier = saved.position === null ? null : (attachment.barrierXid ?? null);
-      put({ ...newTableState(table, now, barrier), snapshot: (known?.snapshot ?? 0) + 1 }, true);
+      const fresh = { ...newTableState(table, now, barrier), snapshot: (known?.snapshot ?? 0) + 1 };
+      // The lake may have its rows from another log: what the source no longer has must go.
+      put(attachment.resnapshot || known !== undefined ? { ...fresh, clearFirst: true } : fresh, true);
     } else if (resnapshot) {
       put({ ...newTableState(table, now, null), snapshot: known.snapshot + 1, clearFirst: true }, true);
     } else put(known, false);

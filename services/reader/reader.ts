@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { LogError } from '../log/log.ts';
 import { ContinuityError } from './attach.ts';
 import { absentKeysQuery, keyCondition } from './key-query.ts';
+import { isNamed } from './later-tables.ts';
 import { createMonitor, type Monitor } from './monitor.ts';
 import { ReaderError } from './reader-error.ts';
 import {
@@ -36,7 +37,10 @@ export interface ReaderShared {
  * Resolves when the reader streams, or waits as a standby. Rejects when the first attempt fails: nothing was started then.
  * @throws ReaderError, ContinuityError, LogError
  */
-export async function startReader(options: ReaderOptions): Promise<ReaderHandle> {
+export async function startReader(given: ReaderOptions): Promise<ReaderHandle> {
+  /** Grows by what is added and left out while it runs: a reconnect selects the tables again. */
+  const tables = [...given.tables];
+  const options: ReaderOptions = { ...given, tables };
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const shared: ReaderShared = {
     phase: 'connecting',
@@ -130,6 +134,20 @@ export async function startReader(options: ReaderOptions): Promise<ReaderHandle>
     async resnapshot(schema, table, exact = false) {
       const run = running();
       await run.registry.repair(routeOf(run, schema, table), exact);
+      await run.appender.saved();
+    },
+    async addTable(schema, table) {
+      const run = running();
+      await run.registry.add(schema, table);
+      if (!isNamed(tables, schema, table)) tables.push(`${schema}.${table}`);
+      await run.appender.saved();
+    },
+    async removeTable(schema, table) {
+      const run = running();
+      const sql = await run.registry.remove(routeOf(run, schema, table));
+      tables.push(`!${schema}.${table}`);
+      await run.appender.saved();
+      return sql;
     },
     fetchRows: async (schema, table, condition) => {
       const run = running();
@@ -173,15 +191,18 @@ function refuseBag(run: ReaderRun, { schema, table, encoder }: TableRoute): void
     },
   );
 }
+/**
+ * Fenced: another reader took over while this one was held up; it waits as a standby then. Topic missing: somebody deleted it
+ * under the reader; the next attempt makes it again, and the stream stops the table by name.
+ */
+const RECOVERED_LOG: ReadonlySet<string> = new Set(['LOG_FENCED', 'LOG_DISK_FULL', 'LOG_TOPIC_MISSING']);
 
 /** Connection and log troubles pass; a broken continuity, a refusal or a protocol error does not. */
 function mayRetry(error: unknown): boolean {
   if (error instanceof ContinuityError) return false;
   if (error instanceof ReaderError)
     return error.retriable || error.code === 'SOURCE_AUTHENTICATION' || error.code === 'SOURCE_TLS';
-  // Fenced: another reader took over while this one was held up; it waits as a standby then.
-  if (error instanceof LogError)
-    return error.retriable || error.code === 'LOG_FENCED' || error.code === 'LOG_DISK_FULL';
+  if (error instanceof LogError) return error.retriable || RECOVERED_LOG.has(error.code);
   return false;
 }
 

@@ -5,13 +5,14 @@ import type { ShapeEncoder } from '../log/envelope-encode.ts';
 import type { TableShape } from '../log/event.ts';
 import { dataTopic } from '../log/topics.ts';
 import type { Attachment } from './attach.ts';
-import { findTable, matchesGlobs } from './catalog.ts';
+import { findTable, matchesGlobs, type SourceTable } from './catalog.ts';
 import type { LogAppender } from './log-appender.ts';
 import type { RelationMessage } from './pgoutput/messages.ts';
-import { addTablesSql } from './publication.ts';
+import { addTablesSql, dropTableSql } from './publication.ts';
 import { ReaderError } from './reader-error.ts';
 import type { ReaderOptions } from './reader-options.ts';
 import type { TableState } from './reader-state.ts';
+import { sqlstateOf } from './server-error.ts';
 import type { SnapshotRunner } from './snapshot.ts';
 import { restartPlan } from './snapshot-plan.ts';
 import { bareFromRelation, currentKey, describeColumns, keyOf, type ShapeHistory } from './shapes.ts';
@@ -45,6 +46,10 @@ export interface TableRegistry {
   setPhase(route: TableRoute, phase: TableState['phase']): void;
   /** Takes a table that appeared later. */
   adopt(schema: string, table: string): Promise<TableRoute | null>;
+  /** Takes a table because somebody asked for it. @throws ReaderError why it cannot be taken, with the SQL where there is one */
+  add(schema: string, table: string): Promise<TableRoute>;
+  /** Lets go of a table: its events no longer go to the log. Gives the SQL for the owner where it stays published. */
+  remove(route: TableRoute): Promise<string | null>;
   /** Takes up what the contracts say now of the values that are kept out of the log. */
   followContracts(): Promise<void>;
   /** The shape with what is replaced of it now. */
@@ -79,7 +84,7 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
   const { options, attachment, history, encoderFor, privacy } = parts;
   const byName = new Map<string, TableRoute>();
   const keys = new Map<string, readonly string[] | null>();
-  const announced = new Set<string>();
+  const announced = new Set<string>(attachment.announced);
   const reasons = new Map<TableRoute, StopReason>();
   let appender: LogAppender | null = null;
   let snapshots: SnapshotRunner | null = null;
@@ -110,6 +115,32 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     );
   };
 
+  const add = async (schema: string, name: string): Promise<TableRoute> => {
+    const label = tableName(schema, name);
+    const existing = byName.get(label);
+    if (existing !== undefined && existing.state.phase !== 'removed') return existing;
+    const table = await findTable(attachment.session, schema, name);
+    if (table === null) throw new ReaderError('TABLE_NOT_FOUND', `the source has no table ${label}`);
+    const refusal = refusalOf(table);
+    if (refusal !== null) throw refusal;
+    return take(table);
+  };
+
+  const remove = async (route: TableRoute): Promise<string | null> => {
+    snapshots?.cancel(route);
+    reasons.delete(route);
+    route.state = { ...route.state, phase: 'removed', stopped: null, heaps: [] };
+    note(route);
+    const sql = dropTableSql(options.publication, route);
+    try {
+      await attachment.session.query(sql);
+      return null;
+    } catch (error) {
+      if (sqlstateOf(error) === null) throw error;
+      return `${sql};`;
+    }
+  };
+
   const adopt = async (schema: string, name: string): Promise<TableRoute | null> => {
     const label = tableName(schema, name);
     const existing = byName.get(label);
@@ -132,8 +163,26 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
       }
       return null;
     }
+    if (announced.has(label) && !(await isPublished(schema, name))) return null;
+    try {
+      return await take(table);
+    } catch (error) {
+      if (!(error instanceof ReaderError) || error.code !== 'PUBLICATION_MISSING_TABLE') throw error;
+      announced.add(label);
+      options.logger.warn({ table: label, remedy: error.remedy }, `table ${label} is new: ${error.message}`);
+      return null;
+    }
+  };
+
+  const take = async (table: SourceTable): Promise<TableRoute> => {
+    const { schema, table: name } = table;
+    const label = tableName(schema, name);
+    const before = byName.get(label);
     // Registered before it is published: its first RELATION must find it.
-    const route = await openTopic(newTableState(table, options.clock(), null));
+    const fresh = newTableState(table, options.clock(), null);
+    const snapshot = (before?.state.snapshot ?? 0) + 1;
+    // One that was let go and comes back: what the source lost meanwhile must go from the lake, too.
+    const route = await openTopic(before === undefined ? fresh : { ...fresh, snapshot, clearFirst: true });
     byName.set(label, route);
     const fault = await privacy.load(schema, name);
     if (fault !== null) {
@@ -143,14 +192,13 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     try {
       await publish(schema, name);
     } catch (error) {
-      byName.delete(label);
-      announced.add(label);
-      if (!(error instanceof ReaderError)) throw error;
-      options.logger.warn(
-        { table: label, remedy: `as its owner: ${addTablesSql(options.publication, [{ schema, table: name }])};` },
-        `table ${label} is new and cannot be published: ${error.message}`,
-      );
-      return null;
+      if (before === undefined) byName.delete(label);
+      else byName.set(label, before);
+      if (!(error instanceof ReaderError) || sqlstateOf(error) === null) throw error;
+      throw new ReaderError('PUBLICATION_MISSING_TABLE', `${label} cannot be published: ${error.message}`, {
+        cause: error,
+        remedy: `as its owner: ${addTablesSql(options.publication, [{ schema, table: name }])};`,
+      });
     }
     route.state = { ...route.state, waitForXid: await barrier() };
     announced.delete(label);
@@ -165,13 +213,15 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
   };
   /** True if it was not published until now. */
   const publish = async (schema: string, name: string): Promise<boolean> => {
-    const { session } = attachment;
-    const rows = await session.query(
+    if (await isPublished(schema, name)) return false;
+    await attachment.session.query(addTablesSql(options.publication, [{ schema, table: name }]));
+    return true;
+  };
+  const isPublished = async (schema: string, name: string): Promise<boolean> => {
+    const rows = await attachment.session.query(
       `SELECT 1 AS y FROM pg_publication_tables WHERE pubname = '${options.publication.replaceAll("'", "''")}' AND schemaname = '${schema.replaceAll("'", "''")}' AND tablename = '${name.replaceAll("'", "''")}'`,
     );
-    if (rows.length > 0) return false;
-    await session.query(addTablesSql(options.publication, [{ schema, table: name }]));
-    return true;
+    return rows.length > 0;
   };
 
   const resnapshot = (route: TableRoute, exact: boolean): void => {
@@ -281,6 +331,8 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     announced,
     reasons,
     adopt,
+    add,
+    remove,
     stop,
     async open() {
       for (const state of parts.states) {

@@ -2,6 +2,8 @@
 export type StreamErrorCode =
   /** Another log stands where ours stood, or its offsets went backwards. */
   | 'TOPIC_RESET'
+  /** The lake's table has rows of another writer. */
+  | 'LAKE_TABLE_FOREIGN'
   /** Records that no batch has read are gone from the log. */
   | 'OFFSETS_EXPIRED'
   /** A rule with action `fail`, the quarantine trip wire, or a contract that does not compile. */

@@ -404,6 +404,22 @@ export function registerLogSuite(
       await writer.close();
     });
 
+    test('gives a topic that was made again under its name another id', async () => {
+      const topic = await fresh({ partitions: 3 });
+      const idOf = async (): Promise<string | null | undefined> => (await other.admin.topicIds([topic])).get(topic);
+      const first = await idOf();
+      expect(first).toMatch(/./);
+      expect((await log.admin.topicIds([topic, `${topic}.none`, `${topic}.no`])).get(topic)).toBe(first);
+      expect((await log.admin.topicIds([`${topic}.none`])).size).toBe(0);
+      await other.admin.deleteTopics([topic]);
+      await until('deletion', async () => (await idOf()) === undefined);
+      await until('creation', async () => {
+        await other.admin.ensureTopics({ [topic]: settings() });
+        return (await idOf()) !== undefined;
+      });
+      expect(await idOf()).not.toBe(first);
+    });
+
     test('lists, creates and deletes topics, and knows itself', async () => {
       const topic = await fresh({ partitions: 2 });
       await other.admin.ensureTopics({ [topic]: settings({ partitions: 5 }) });

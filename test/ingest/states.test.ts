@@ -51,7 +51,7 @@ test('a topic that was deleted and made again stops its table; the other goes on
   await second.drain();
   expect([...(await parts.rows('public/other')).keys()].sort()).toEqual(['1', '2']);
   expect([...(await parts.rows('public/t')).keys()]).toEqual(['1']);
-  expect(second.status().tables.find(({ table }) => table === 'public.t')?.remedy).toContain('backfill');
+  expect(second.status().tables.find(({ table }) => table === 'public.t')?.remedy).toContain('sluice repair');
 });
 
 test('a new table whose first records are gone does not begin in the middle', async () => {

@@ -1,12 +1,16 @@
-import { ConfigError, ExitCode } from '../../runtime/errors.ts';
+import type { Config } from '../../runtime/config.ts';
+import { ConfigError, ExitCode, SluiceError } from '../../runtime/errors.ts';
+import { openSource } from '../assemble/source.ts';
 import { withConfig, type CliContext, type CommandModule } from '../command.ts';
-import { backfill, repairTable, type RepairResult } from '../repair-table.ts';
+import { describeMend, findStopped, mendStopped, stoppedLine } from '../mend-stopped.ts';
+import { describeCost, readCost } from '../read-cost.ts';
+import { repairTable, type RepairResult } from '../repair-table.ts';
 import { runService } from '../service.ts';
 import { callService } from '../service-client.ts';
 import { parseTableName } from '../table-name.ts';
-import { withVerify } from '../verify-session.ts';
+import { withVerify, type VerifySession } from '../verify-session.ts';
+import type { TableReport } from '../verify-tables.ts';
 import { maskedReport } from './verify.ts';
-import { fetchStatus } from './status.ts';
 
 interface Flags {
   readonly config?: string;
@@ -19,85 +23,171 @@ interface Flags {
 /** `sluice repair TABLE`: finds what differs, shows the smallest re-read, does it, and compares again. Exit 1 if still unequal. */
 export const repairCommand: CommandModule = (program, context) => {
   withConfig(program.command('repair'))
-    .description('find what differs, read just that again, and compare again')
+    .description('mend a table that stands still or differs by the smallest re-read, and compare again')
     .argument('[table]', 'SCHEMA.TABLE')
-    .option(
-      '--all',
-      'the source broke (slot lost or moved, another system): make the slot anew and read every table again',
-    )
+    .option('--all', 'every table that stands still; and where the source broke, make the slot anew and read all again')
     .option('--dry-run', 'show the plan, and do nothing')
     .option('--url <url>', 'endpoint of the service (default: http.host and http.port of the configuration)')
     .option('--json', 'print one JSON object')
     .action(
       context.run(async (table: string | undefined, flags: Flags) => {
-        if (flags.all === true) return repairAll(flags, context);
-        if (table === undefined) throw new ConfigError('repair needs a table', 'name SCHEMA.TABLE, or give --all');
-        return repair(table, flags, context);
+        if ((table === undefined) === (flags.all !== true))
+          throw new ConfigError('repair needs a table or --all', 'name SCHEMA.TABLE, or give --all');
+        const config = context.loadConfig(flags.config);
+        if (await isServed(config, flags.url)) return work(table, flags, context);
+        if (flags.dryRun === true) return planUnserved(table, config, flags, context);
+        return ownService(table, config, flags, context);
       }),
     );
 };
 
-/** Runs the pipeline until every table was read again and is committed; stop the service first, it has one owner. */
-function repairAll(flags: Flags, context: CliContext): Promise<ExitCode> {
-  const reload = (): ReturnType<CliContext['loadConfig']> => context.loadConfig(flags.config);
-  if (flags.dryRun === true) {
-    context.out('would make the replication slot anew where it broke, and read every table of the pipeline again\n');
-    return Promise.resolve(ExitCode.clean);
+const work = (table: string | undefined, flags: Flags, context: CliContext): Promise<ExitCode> =>
+  table === undefined ? repairAll(flags, context) : repair(table, flags, context);
+
+async function isServed(config: Config, url: string | undefined): Promise<boolean> {
+  try {
+    await callService(config, { path: '/status', url, half: 'stream' });
+    return true;
+  } catch (error) {
+    const nobody = error instanceof SluiceError && (error.cause as { code?: unknown } | null)?.code === 'ECONNREFUSED';
+    if (nobody && url === undefined) return false;
+    throw error;
   }
-  const parts = { reader: true, stream: true };
+}
+
+/** No service runs: the pipeline runs here until everything is mended and committed. */
+function ownService(table: string | undefined, config: Config, flags: Flags, context: CliContext): Promise<ExitCode> {
+  // Commands without a token are taken on a loopback address only.
+  const reload = (): Config => {
+    const now = context.loadConfig(flags.config);
+    return { ...now, http: { ...now.http, host: '127.0.0.1' } };
+  };
   return runService(
-    { config: reload(), reload, parts, availableNow: true, failOnQuarantine: false, onSourceBreak: 'resnapshot' },
+    {
+      config: { ...config, http: { ...config.http, host: '127.0.0.1' } },
+      reload,
+      parts: { reader: true, stream: true },
+      availableNow: true,
+      failOnQuarantine: false,
+      onSourceBreak: table === undefined ? 'resnapshot' : 'stop',
+      work: (url) => work(table, { ...flags, url }, context),
+    },
     context,
   );
+}
+
+async function planUnserved(
+  table: string | undefined,
+  config: Config,
+  flags: Flags,
+  context: CliContext,
+): Promise<ExitCode> {
+  const source = await openSource(config, () => context.loadConfig(flags.config));
+  const cost = await readCost(source, config, table === undefined ? null : [parseTableName(table)]);
+  const what = table === undefined ? 'every table of the pipeline' : table;
+  context.out(
+    flags.json === true
+      ? `${JSON.stringify({ schemaVersion: 1, table: table ?? null, dryRun: true, served: false, estimate: cost })}\n`
+      : `no service runs: would run the pipeline here, mend what stands still and compare; at most it reads ${what} again: ${describeCost(cost)}; nothing was done\n`,
+  );
+  return ExitCode.clean;
+}
+
+/** Every table that stands still, then compared. */
+async function repairAll(flags: Flags, context: CliContext): Promise<ExitCode> {
+  const config = context.loadConfig(flags.config);
+  const tell = flags.json === true ? context.err : context.out;
+  const { tables: stopped, reader: broken } = await findStopped(config, flags.url);
+  if (broken !== null)
+    throw new SluiceError(broken.state, broken.detail, {
+      exit: ExitCode.namedState,
+      remedy: 'stop the service, run `sluice repair --all`, and start it again',
+    });
+  const tables = stopped.map(({ table }) => table);
+  if (flags.dryRun === true) {
+    for (const line of stopped) tell(describeMend(line));
+    const source = await openSource(config, () => context.loadConfig(flags.config));
+    const cost = await readCost(source, config, tables.map(parseTableName));
+    if (flags.json === true)
+      context.out(`${JSON.stringify({ schemaVersion: 1, dryRun: true, tables, estimate: cost })}\n`);
+    else context.out(stopped.length === 0 ? 'no table stands still\n' : `${describeCost(cost)}; nothing was done\n`);
+    return ExitCode.clean;
+  }
+  const failed: string[] = [];
+  for (const line of stopped) {
+    try {
+      await mendStopped(config, line, { url: flags.url, signal: context.signal, tell });
+    } catch (error) {
+      // One table's failing never blocks another.
+      if (!(error instanceof SluiceError)) throw error;
+      failed.push(line.table);
+      context.err(`sluice: ${line.table}: ${error.message}\n  ${error.remedy}\n`);
+    }
+  }
+  const mended = tables.filter((table) => !failed.includes(table));
+  const unequal = mended.length === 0 ? [] : await compare(mended, flags, context, tell);
+  if (flags.json === true)
+    context.out(`${JSON.stringify({ schemaVersion: 1, dryRun: false, tables, failed, unequal })}\n`);
+  else if (tables.length === 0) context.out('no table stands still\n');
+  return failed.length > 0 ? ExitCode.namedState : unequal.length > 0 ? ExitCode.findings : ExitCode.clean;
+}
+
+/** Gives the tables that are not equal. */
+async function compare(
+  tables: readonly string[],
+  flags: Flags,
+  context: CliContext,
+  tell: (text: string) => void,
+): Promise<string[]> {
+  const unequal: string[] = [];
+  await withVerify(
+    () => context.loadConfig(flags.config),
+    context.signal,
+    async (session) => {
+      for (const table of tables) {
+        const { equal } = await session.verify(shapeOf(session, table));
+        tell(`${table}: ${equal ? 'equal now' : 'STILL NOT EQUAL'}\n`);
+        if (!equal) unequal.push(table);
+      }
+    },
+  );
+  return unequal;
+}
+
+type Shape = ReturnType<VerifySession['tables']>[number];
+
+function shapeOf(session: VerifySession, id: string): Shape {
+  const found = session.tables([id]).find(({ schema, table }) => `${schema}.${table}` === id);
+  if (found === undefined) throw new ConfigError(`the pipeline has no table ${id}`, 'see `sluice status`');
+  return found;
 }
 
 async function repair(name: string, flags: Flags, context: CliContext): Promise<ExitCode> {
   const { schema, table } = parseTableName(name);
   const id = `${schema}.${table}`;
   const dryRun = flags.dryRun === true;
+  const config = context.loadConfig(flags.config);
   const tell = flags.json === true ? context.err : context.out;
-  if (await standsStill(id, flags, context, { dryRun, tell })) {
-    if (flags.json === true)
-      context.out(`${JSON.stringify({ schemaVersion: 1, table: id, dryRun, plan: 'table', equal: false })}\n`);
+  const stopped = await stoppedLine(config, flags.url, id);
+  if (stopped !== undefined && dryRun) {
+    tell(describeMend(stopped));
+    const source = await openSource(config, () => context.loadConfig(flags.config));
+    const cost = await readCost(source, config, [{ schema, table }]);
+    context.out(
+      flags.json === true
+        ? `${JSON.stringify({ schemaVersion: 1, table: id, dryRun, plan: 'table', equal: false, estimate: cost })}\n`
+        : `${describeCost(cost)}; nothing was done\n`,
+    );
     return ExitCode.clean;
   }
+  if (stopped !== undefined) await mendStopped(config, stopped, { url: flags.url, signal: context.signal, tell });
   const result = await withVerify(
     () => context.loadConfig(flags.config),
     context.signal,
-    async (session) => {
-      const shape = session.tables([id]).find((each) => each.schema === schema && each.table === table);
-      if (shape === undefined) throw new ConfigError(`the pipeline has no table ${id}`, 'see `sluice status`');
-      return repairTable(session, shape, { url: flags.url, dryRun, signal: context.signal, tell });
-    },
+    (session) => repairTable(session, shapeOf(session, id), { url: flags.url, dryRun, signal: context.signal, tell }),
   );
   context.out(flags.json === true ? `${JSON.stringify(summary(result, dryRun))}\n` : describe(result, dryRun));
   return result.equal ? ExitCode.clean : ExitCode.findings;
-}
-
-/**
- * A table that stopped by name is not compared but mended: read whole where the source's side stopped, and set going. True =
- * only the plan was wanted, or it does not go on yet.
- */
-async function standsStill(
-  id: string,
-  flags: Flags,
-  context: CliContext,
-  { dryRun, tell }: { readonly dryRun: boolean; readonly tell: (text: string) => void },
-): Promise<boolean> {
-  const config = context.loadConfig(flags.config);
-  const line = (await fetchStatus(config, flags.url)).tables.find(({ table }) => table === id);
-  if (line === undefined || line.why === null) return false;
-  tell(`${id} ${line.state}: ${line.why}\n`);
-  if (line.stoppedAt === 'reader') {
-    tell(`${id}: reads the whole table again, without what the source no longer has\n`);
-    if (dryRun) return true;
-    await backfill(config, { table: id, exact: true }, { url: flags.url, signal: context.signal });
-  } else {
-    tell(`${id}: tries again\n`);
-    if (dryRun) return true;
-    await callService(config, { path: '/control/resume', body: { tables: [id] }, url: flags.url, half: 'stream' });
-  }
-  return false;
 }
 
 function summary(result: RepairResult, dryRun: boolean): object {
@@ -111,7 +201,7 @@ function summary(result: RepairResult, dryRun: boolean): object {
     differences: plan.kind === 'nothing' ? null : plan.counts,
     keys,
     wholeReads,
-    report: maskedReport(report, 10),
+    report: maskedReport(report satisfies TableReport, 10),
   };
 }
 

@@ -94,6 +94,7 @@ export async function openStepped(parts: ReplayParts, request: TableRequest): Pr
     logId: parts.logId,
     foreign: null,
     reader: parts.log.reader,
+    topicIds: (topics) => parts.log.admin.topicIds(topics),
     lake: parts.lake,
     checkpointRoot: parts.checkpoint.folder,
     checkpointStore: parts.checkpoint.store,

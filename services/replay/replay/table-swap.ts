@@ -417,7 +417,7 @@ async function noteBatch(parts: ReplayParts, table: TableId, batchId: bigint, pl
 
 function txnActions(parts: ReplayParts, batchId: bigint, place: StreamPosition, number: number): TxnAction[] {
   const lastUpdated = BigInt(parts.now());
-  const txns = txnsOf(parts.name, batchId, place, parts.logId);
+  const txns = txnsOf(parts.name, batchId, place, { logId: parts.logId, topicId: null });
   return [...txns, { appId: swapAppId(parts.name), version: BigInt(number) }].map((txn) => ({ ...txn, lastUpdated }));
 }
 

@@ -57,14 +57,14 @@ export const STATE_CODES = {
     title: 'the log is not the one that the tables followed',
     exit: ExitCode.namedState,
     retry: false,
-    remedy: 'start over: see the command below',
+    remedy: 'run `sluice repair` on the table (`sluice repair --all` for every one): it is read again whole',
   },
   OFFSETS_EXPIRED: {
     code: 'SLU-6015',
     title: 'retention removed events that were not applied',
     exit: ExitCode.namedState,
     retry: false,
-    remedy: 'keep events longer than the longest pause (log.retention), then start over',
+    remedy: 'run `sluice repair` on the table, and keep events longer than the longest pause (log.retention)',
   },
   PUBLICATION_CHANGED: {
     code: 'SLU-6016',
@@ -185,5 +185,12 @@ export const STATE_CODES = {
     exit: ExitCode.findings,
     retry: true,
     remedy: 'mend the function or what it writes to; the same batch comes again',
+  },
+  LAKE_TABLE_FOREIGN: {
+    code: 'SLU-6032',
+    title: "the lake's table has rows of another writer",
+    exit: ExitCode.namedState,
+    retry: false,
+    remedy: 'run `sluice repair` on the table (it is read again whole)',
   },
 } as const satisfies Readonly<Record<string, CodeEntry>>;

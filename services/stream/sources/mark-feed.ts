@@ -95,6 +95,7 @@ export function decodeMark(value: Buffer, name: string): Mark {
     full: body['full'] === true,
     bytes: BigInt(text(body['bytes'], '0')),
     snapshotting: (body['snapshotting'] ?? []) as string[],
+    ...(Array.isArray(body['resets']) ? { resets: body['resets'] as string[] } : {}),
     sourceTimeMicros: BigInt(text(body['sourceTimeMicros'], '0')),
     atMs: Number(body['atMs'] ?? 0),
   };

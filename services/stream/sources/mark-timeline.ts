@@ -42,6 +42,8 @@ export interface MarkTimeline {
   reset(): void;
   /** Forgets marks up to and with this sequence: every table is past them. */
   forget(sequence: number): void;
+  /** Sequence of the newest mark that showed a topic's offsets beginning anew; 0 = none did. */
+  resetAt(topic: string): number;
   /** Topics that any mark has named. */
   topics(): ReadonlySet<string>;
   /** Newest known next offsets of a topic. */
@@ -55,17 +57,24 @@ export function createMarkTimeline(): MarkTimeline {
   let total = 0n;
   let closedAtMs: number | null = null;
   const reached = new Map<string, Map<number, LogOffset>>();
+  const resets = new Map<string, number>();
 
   function movedBy(mark: Mark): Map<string, Map<number, LogOffset>> {
     const moved = new Map<string, Map<number, LogOffset>>();
     for (const [topic, partitions] of Object.entries(mark.nextOffsets)) {
+      if (mark.resets?.includes(topic) === true) {
+        resets.set(topic, mark.sequence);
+        reached.delete(topic);
+      }
       const known = reached.get(topic) ?? new Map<number, LogOffset>();
       reached.set(topic, known);
       for (const [text, next] of Object.entries(partitions)) {
         const partition = Number(text);
         const before = known.get(partition);
-        if (before !== undefined && next <= before) continue;
-        total += next - (before ?? 0n);
+        if (before === next) continue;
+        // Lower: the topic was deleted and made again, and this is how far the new one goes.
+        if (before !== undefined && next < before) resets.set(topic, mark.sequence);
+        total += before === undefined || next < before ? next : next - before;
         known.set(partition, next);
         const ofTopic = moved.get(topic) ?? new Map<number, LogOffset>();
         moved.set(topic, ofTopic.set(partition, next));
@@ -130,6 +139,7 @@ export function createMarkTimeline(): MarkTimeline {
       const keep = Math.min(firstAfter(marks, sequence), Math.max(0, marks.length - 1));
       if (keep > 0) marks = marks.slice(keep);
     },
+    resetAt: (topic) => resets.get(topic) ?? 0,
     topics: () => new Set(reached.keys()),
     nextOffsets: (topic) => reached.get(topic) ?? NOTHING,
     get size() {

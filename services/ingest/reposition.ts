@@ -1,0 +1,107 @@
+/**
+ * Sets a table to another place of the log, in one commit without rows. That is the second half of a table's repair after its
+ * log was lost or cut: first the reader begins to read the table again (a TRUNCATE, then every row), then the table goes on
+ * from where the log ended before that. In this order a crash in between leaves the table stopped, never past the gap.
+ */
+import type { MergeBatch, MergeTable } from '../../lakehouse/merge/merge.ts';
+import type { LogReader } from '../log/log.ts';
+import type { LogOffset } from '../log/position.ts';
+import { progressBounds, readMarks } from '../stream/sources/mark-feed.ts';
+import type { Checkpoint } from '../stream/checkpoint.ts';
+import { createColumnBuilder } from './columns/create-builder.ts';
+import type { TablePlan } from './table-plan.ts';
+import { txnsOf } from './txn-ids.ts';
+import type { CommittedPosition, StreamPosition, TopicIdentity } from './txn-ids.ts';
+
+/** Where the log ends, as one table sees it: what is read behind this place is not read twice, and nothing of it is skipped. */
+export interface LogTail {
+  /** Newest mark; older ones may number a topic that is gone. 0 = there is none. */
+  readonly markSequence: number;
+  readonly progressOffset: bigint;
+  readonly nextOffsets: ReadonlyMap<number, LogOffset>;
+}
+
+/** Marks that are looked through from the end: control records take offsets. */
+const LAST_OFFSETS = 1_000n;
+
+export async function readLogTail(reader: LogReader, name: string, topic: string): Promise<LogTail> {
+  const bounds = await progressBounds(reader, name);
+  let [markSequence, progressOffset] = [0, 0n];
+  if (bounds !== null && bounds.end > bounds.earliest) {
+    const near = bounds.end - LAST_OFFSETS;
+    await readMarks({
+      reader,
+      name,
+      from: (near > bounds.earliest ? near : bounds.earliest) as LogOffset,
+      to: bounds.end,
+      onMark: (mark, offset) => {
+        [markSequence, progressOffset] = [mark.sequence, offset];
+        return Promise.resolve();
+      },
+    });
+  }
+  // Behind the marks: what a later mark says is at least this far.
+  const ends = await reader.bounds(topic);
+  return {
+    markSequence,
+    progressOffset,
+    nextOffsets: new Map([...ends].map(([partition, { end }]) => [partition, end])),
+  };
+}
+
+export interface RepositionOptions {
+  readonly name: string;
+  readonly topicName: string;
+  readonly topic: TopicIdentity;
+  readonly table: MergeTable;
+  readonly plan: TablePlan;
+  readonly checkpoint: Checkpoint;
+  /** Null: the table has no batch of this pipeline. */
+  readonly stood: CommittedPosition | null;
+  readonly tail: LogTail;
+  readonly nowMs: number;
+}
+
+export async function reposition(options: RepositionOptions): Promise<void> {
+  const { name, stood, tail, nowMs, checkpoint } = options;
+  const batchId = stood === null ? 0n : stood.batchId + 1n;
+  const position: StreamPosition = {
+    epoch: stood?.epoch ?? 1,
+    lsn: stood?.lsn ?? 0n,
+    markSequence: tail.markSequence,
+    progressOffset: tail.progressOffset,
+    nextOffsets: tail.nextOffsets,
+    holdBack: new Map(),
+  };
+  // A place that Spark's form of the checkpoint knows as a batch like any other.
+  await checkpoint.replacePlan({
+    batchId,
+    timestampMs: nowMs,
+    topic: options.topicName,
+    from: tail.nextOffsets,
+    to: tail.nextOffsets,
+    conf: { 'sluice.mark': String(tail.markSequence), 'sluice.progress': String(tail.progressOffset) },
+  });
+  const prepared = await options.table.prepare(withoutRows(options.plan));
+  await options.table.commit(prepared, {
+    txns: txnsOf(name, batchId, position, options.topic),
+    info: { 'sluice.batch': String(batchId), 'sluice.repositioned': 'true', 'sluice.mark': String(tail.markSequence) },
+    timestampMs: nowMs,
+  });
+  await checkpoint.writeCommit(batchId);
+}
+
+function withoutRows({ schema, keyColumns }: TablePlan): MergeBatch {
+  return {
+    rowCount: 0,
+    schema,
+    columns: schema.fields.map(({ type }) => createColumnBuilder(type).finish()),
+    keyColumns,
+    ops: new Uint8Array(0),
+    absent: schema.fields.map(() => null),
+    epoch: new Int32Array(0),
+    lsn: new BigUint64Array(0),
+    ord: new Int32Array(0),
+    truncate: null,
+  };
+}

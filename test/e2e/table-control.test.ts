@@ -1,0 +1,128 @@
+/** One table taken up or let go while the others go on, as a person types it; and tables that came later. */
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { freePort } from '../../ops/local/free-port.ts';
+import { getPostgres, type TestDatabase } from '../support/postgres.ts';
+import { requires } from '../support/requirements.ts';
+import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const suite = await requires('tables taken up and let go', 'pg18');
+
+suite('tables taken up and let go', { timeout: 300_000 }, () => {
+  const folder = temporaryFolder('table-control');
+  let database: TestDatabase;
+  let options: { cwd: string; env: Record<string, string> };
+  let service: SluiceProcess;
+
+  const sluice = (...args: string[]) => runSluice(args, options);
+  const start = async (): Promise<void> => {
+    service = startSluice(['run'], options);
+    await waitFor('the service', async () => (await sluice('status')).code !== 3);
+  };
+  const stop = async (): Promise<void> => {
+    service.kill('SIGTERM');
+    await service.ended;
+  };
+  const status = async () => {
+    const { out } = await sluice('status', '--json');
+    return JSON.parse(out || '{"tables":[]}') as {
+      reader: { announced: string[] } | null;
+      tables: { table: string; state: string }[];
+    };
+  };
+  const state = async (table: string): Promise<string | undefined> =>
+    (await status()).tables.find((each) => each.table === `public.${table}`)?.state;
+  const equal = async (table: string): Promise<boolean> =>
+    (await sluice('verify', '--tables', `public.${table}`)).code === 0;
+  const tables = (): string =>
+    readFileSync(join(folder, 'sluice.yaml'), 'utf8')
+      .split('\n')
+      .find((line) => line.includes('tables:')) ?? '';
+
+  beforeAll(async () => {
+    buildSluice();
+    database = await getPostgres();
+    mkdirSync(join(folder, 'contracts'));
+    writeFileSync(
+      join(folder, 'sluice.yaml'),
+      `name: control
+source: {postgres: "\${PGURL}", newTables: announce,
+  tables: ["public.a", "public.b*"], snapshot: {chunkRows: 1000}}
+lake: {uri: ./lake}
+stream: {trigger: 100ms}
+http: {port: ${await freePort()}}
+logging: {level: error}
+`,
+    );
+    options = { cwd: folder, env: { PGURL: database.url } };
+    await database.query(`
+      create table a (id bigint primary key, v text);
+      create table b (id int primary key, v text);
+      create table c (id int primary key, v text);
+      create table keyless (v text);
+      insert into a select i, 'a' || i from generate_series(1, 500) i;
+      insert into b select i, 'b' from generate_series(1, 100) i;
+      insert into c select i, 'c' from generate_series(1, 300) i;`);
+    await start();
+    await waitFor('the first snapshot', async () => (await equal('a')) && (await equal('b')));
+  });
+  afterAll(async () => {
+    await stop();
+    await database.close();
+  });
+
+  it('add follows a table at once, writes it into the configuration, and it outlives a restart', async () => {
+    expect(await sluice('add', 'c', '--dry-run')).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('nothing was'),
+    });
+    expect(await state('c')).toBeUndefined();
+    const added = await sluice('add', 'c');
+    expect(added, added.err).toMatchObject({ code: 0, out: expect.stringContaining('is followed') });
+    expect(tables()).toContain('public.c');
+    await waitFor('the table', async () => (await state('c')) === 'STREAMING');
+    await database.query(`update c set v = 'changed' where id % 2 = 0; delete from c where id < 10`);
+    await waitFor('its rows', () => equal('c'));
+    await stop();
+    await database.query(`insert into c values (1000, 'while down')`);
+    await start();
+    await waitFor('its rows', () => equal('c'));
+    expect(await sluice('add', 'keyless')).toMatchObject({ code: 2 });
+    expect(await sluice('add', 'nothing')).toMatchObject({ code: 2 });
+  });
+
+  it('remove lets a table go while the others go on; added again it is exact', async () => {
+    const removed = await sluice('remove', 'c', '--json');
+    expect(removed, removed.err).toMatchObject({ code: 0 });
+    expect(await state('c')).toBe('REMOVED');
+    expect(
+      await database.query(`select 1 from pg_publication_tables where pubname = 'sluice_control' and tablename = 'c'`),
+    ).toEqual([]);
+    await database.query(`delete from c where id between 20 and 60; insert into c values (2000, 'unheard');
+      insert into a values (9001, 'goes on')`);
+    await waitFor('the other', () => equal('a'));
+    await stop();
+    await start();
+    expect(['REMOVED', 'PAUSED']).toContain(await state('c'));
+    const added = await sluice('add', 'c');
+    expect(added, added.err + added.out).toMatchObject({ code: 0 });
+    await waitFor('the table', async () => (await state('c')) === 'STREAMING');
+    await waitFor('its rows', () => equal('c'));
+  });
+
+  it('a table that came later is announced, over a restart too, until somebody adds it', async () => {
+    await database.query(`create table b2 (id int primary key); insert into b2 values (1)`);
+    await waitFor('the announcement', async () => (await status()).reader?.announced.includes('public.b2') === true, {
+      deadlineMs: 30_000,
+    });
+    await stop();
+    await start();
+    expect((await status()).reader?.announced).toEqual(['public.b2']);
+    expect(await state('b2')).toBeUndefined();
+    expect(await sluice('add', 'b2')).toMatchObject({ code: 0 });
+    await waitFor('its rows', () => equal('b2'));
+  });
+});
