@@ -324,6 +324,8 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
 
   async function replay(request: ReplayBatchRequest): Promise<ReplayBatchResult> {
     await shapes.refresh();
+    // A table that stands still since its start has not looked yet.
+    await reloadParked();
     lakeSchema ??= await target.schema();
     const using = await usePlan();
     refuseBag(using, `${schemaName}.${tableName}`, 'replay');

@@ -216,6 +216,19 @@ describe('a switch', () => {
     expect(await cells()).toMatchObject({ 1: [11, undefined], 4: [44, undefined], 7: [70, undefined] });
   });
 
+  test('inside a transaction of the source that is not over', async () => {
+    await history();
+    await build({ contract: { file: 'other.yaml', text: await withoutBody() } });
+    await parts.reader.commit([put(6, 6, 'half')], { open: true });
+    await ingest.drain();
+    await swap();
+    await parts.reader.commit([put(7, 7, 'the other half')]);
+    await ingest.drain();
+    expect(await cells()).toMatchObject({ 6: [6, undefined], 7: [7, undefined] });
+    await undo();
+    expect(await cells()).toEqual({ ...AFTER, 6: [6, 'half'], 7: [7, 'the other half'] });
+  });
+
   test('widens a column', async () => {
     await history();
     const text = await changed((properties) => {

@@ -42,6 +42,8 @@ export interface BuildRequest {
   readonly to: RangePoint;
   /** Null: the head contract, or for a build that goes on its own. */
   readonly contract: ContractText | null;
+  /** Mark to be stepped to, where it is not the end of the range. */
+  readonly through?: number;
 }
 
 export interface BuildProgress {
@@ -120,7 +122,8 @@ export async function openBuild(parts: ReplayParts, request: BuildRequest): Prom
   try {
     const range = await rangeOf(parts, request, standing, target);
     const record = standing ?? (await begin(parts, request, range));
-    return await openAlong(parts, { record, range, resumed: standing !== null, target });
+    const through = request.through ?? range.end.mark.sequence;
+    return await openAlong(parts, { record, range, resumed: standing !== null, target }, through);
   } catch (error) {
     await target.close();
     throw error;
@@ -130,8 +133,9 @@ export async function openBuild(parts: ReplayParts, request: BuildRequest): Prom
 async function openAlong(
   parts: ReplayParts,
   open: Pick<OpenBuild, 'record' | 'range' | 'resumed' | 'target'>,
+  through: number,
 ): Promise<OpenBuild> {
-  const { record, range, target } = open;
+  const { record, target } = open;
   const [schema = '', table = ''] = splitId(record.table);
   let ledger = EMPTY_LEDGER;
   let batches = 0;
@@ -140,7 +144,7 @@ async function openAlong(
     table,
     target,
     contracts: buildContracts(parts.lake, record.into),
-    timeline: await timelineUpTo(parts.log.reader, parts.name, range.end.mark.sequence),
+    timeline: await timelineUpTo(parts.log.reader, parts.name, through),
     start: { nextOffsets: offsetsOf(record), markSequence: record.start.markSequence },
     onProgress: (_, result) => {
       ledger = addLedgers(ledger, result.ledger);

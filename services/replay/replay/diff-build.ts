@@ -55,7 +55,13 @@ export async function diffBuild(
   const bring = async (
     sequence: number,
   ): Promise<{ readonly snapshot: Snapshot; readonly place: CommittedPosition }> => {
-    const build = await openBuild(parts, { ...names, from: null, to: { kind: 'now' }, contract: null });
+    const build = await openBuild(parts, {
+      ...names,
+      from: null,
+      to: { kind: 'now' },
+      contract: null,
+      through: sequence,
+    });
     try {
       await stepTo(build.stepped.table, sequence, { signal: options.signal });
     } finally {

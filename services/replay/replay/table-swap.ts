@@ -74,9 +74,9 @@ export async function swapTable(
   const store = storeOf(parts, names.table);
   let copiedBytes = await copyAhead(parts, intoStore, store, options);
   for (const deadline = parts.now() + WAIT_MS; ;) {
-    const done = await owner.exclusive(async (live) => {
-      const swapped = await swapInTurn(parts, owner, live, { ...names, record, intoStore, store });
-      return swapped;
+    const done = await owner.exclusive((live) => {
+      const work = { ...names, record, intoStore, store };
+      return wholly(parts, names.table, live, () => swapInTurn(parts, owner, live, work));
     });
     if (done !== null) {
       if (owner.state() !== 'STREAMING' && owner.state() !== 'PAUSED') owner.resume();
@@ -167,57 +167,79 @@ export async function undoSwap(
   table: TableId,
   options: SwapOptions,
 ): Promise<SwapResult> {
-  const done = await owner.exclusive(async (live) => {
-    await settleSwap(parts, table);
-    const before = await readSwap(parts.lake, idOf(table));
-    if (before === null || before.kind !== 'swap')
-      throw notReady(`${idOf(table)} was not swapped`, '`sluice replay --list` shows what was');
-    const place = streamPlace(before.place);
-    await assertHeld(parts, table, place);
-    const current = await owner.target.snapshot();
-    const now = await livePlace(parts, table, current);
-    if (current === null || now === null) throw notReady(`${idOf(table)} has no rows`, 'look at `sluice status`');
-    const number = before.number + 1;
-    const undo: SwapRecord = {
-      ...before,
-      kind: 'undo',
-      phase: 'begun',
-      number,
-      version: String(current.version),
-      place: placeRecord(now),
-      quarantineVersion: versionText(await owner.target.quarantineSnapshot()),
-      contractBefore: before.contractAfter,
-      contractAfter: before.contractBefore,
-      atMs: parts.now(),
-      previous: before,
-    };
-    await writeSwap(parts.lake, undo);
-    await parts.failpoint('after-swap-record');
-    await quarantineAt(quarantineStore(parts, table), before.quarantineVersion);
-    await parts.failpoint('before-swap-commit');
-    const batchId = now.batchId + 1n;
-    const restored = await restoreTable(storeOf(parts, table), BigInt(before.version), {
-      txns: txnActions(parts, batchId, place, number),
-      parameters: { 'sluice.batch': String(batchId), 'sluice.swap': String(number) },
-      onWinners: (winners) => refuseOwners(parts, table, winners),
-    });
-    await parts.failpoint('after-swap-commit');
-    await finish(parts, table, undo);
-    await noteBatch(parts, table, batchId, place);
-    options.onProgress(0.5);
-    await runAgain(parts, owner, table, place);
-    await live.reopen();
-    return {
-      table: idOf(table),
-      into: before.into,
-      version: String(restored.version ?? restored.snapshot.version),
-      lsn: formatLsn((live.committed()?.lsn ?? place.lsn) as Lsn),
-      copiedBytes: 0,
-      contractChanged: undo.contractBefore !== undo.contractAfter,
-    };
-  });
+  const done = await owner.exclusive((live) =>
+    wholly(parts, table, live, () => undoInTurn(parts, owner, live, table, options)),
+  );
   if (owner.state() !== 'STREAMING' && owner.state() !== 'PAUSED') owner.resume();
   return done;
+}
+
+/** What fails half-way is finished or taken back at once, and not only when the service is started again. */
+async function wholly<T>(parts: ReplayParts, table: TableId, live: IngestTable, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    // The same is tried again when the table is next opened; the first failure is the one to tell.
+    await settleSwap(parts, table).catch(() => undefined);
+    await live.reopen().catch(() => undefined);
+    throw error;
+  }
+}
+
+async function undoInTurn(
+  parts: ReplayParts,
+  owner: OwnedTable,
+  live: IngestTable,
+  table: TableId,
+  options: SwapOptions,
+): Promise<SwapResult> {
+  await settleSwap(parts, table);
+  const before = await readSwap(parts.lake, idOf(table));
+  if (before === null || before.kind !== 'swap')
+    throw notReady(`${idOf(table)} was not swapped`, '`sluice replay --list` shows what was');
+  const place = streamPlace(before.place);
+  await assertHeld(parts, table, place);
+  const current = await owner.target.snapshot();
+  const now = await livePlace(parts, table, current);
+  if (current === null || now === null) throw notReady(`${idOf(table)} has no rows`, 'look at `sluice status`');
+  const number = before.number + 1;
+  const undo: SwapRecord = {
+    ...before,
+    kind: 'undo',
+    phase: 'begun',
+    number,
+    version: String(current.version),
+    place: placeRecord(now),
+    quarantineVersion: versionText(await owner.target.quarantineSnapshot()),
+    contractBefore: before.contractAfter,
+    contractAfter: before.contractBefore,
+    atMs: parts.now(),
+    previous: before,
+  };
+  await writeSwap(parts.lake, undo);
+  await parts.failpoint('after-swap-record');
+  await quarantineAt(quarantineStore(parts, table), before.quarantineVersion);
+  await parts.failpoint('before-swap-commit');
+  const batchId = now.batchId + 1n;
+  const restored = await restoreTable(storeOf(parts, table), BigInt(before.version), {
+    txns: txnActions(parts, batchId, place, number),
+    parameters: { 'sluice.batch': String(batchId), 'sluice.swap': String(number) },
+    onWinners: (winners) => refuseOwners(parts, table, winners),
+  });
+  await parts.failpoint('after-swap-commit');
+  await finish(parts, table, undo);
+  await noteBatch(parts, table, batchId, place);
+  options.onProgress(0.5);
+  await runAgain(parts, owner, table, place);
+  await live.reopen();
+  return {
+    table: idOf(table),
+    into: before.into,
+    version: String(restored.version ?? restored.snapshot.version),
+    lsn: formatLsn((live.committed()?.lsn ?? place.lsn) as Lsn),
+    copiedBytes: 0,
+    contractChanged: undo.contractBefore !== undo.contractAfter,
+  };
 }
 
 /** The stream's own marks up to here were forgotten: the events since the swap go along marks that are read anew. */
@@ -363,6 +385,7 @@ async function catchUp(parts: ReplayParts, work: SwapWork, place: CommittedPosit
     from: null,
     to: { kind: 'now' },
     contract: null,
+    through: place.markSequence,
   });
   try {
     await stepTo(build.stepped.table, place.markSequence);
