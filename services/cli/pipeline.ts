@@ -4,6 +4,7 @@ import { mkdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import { probeConditionalPut } from '../../lakehouse/store/probe.ts';
+import type { RequestRows } from '../ingest/base-requests.ts';
 import { contractFolder } from '../ingest/contract-files.ts';
 import { startIngest, type IngestHandle, type UserQuery } from '../ingest/pipeline.ts';
 import { loadForeachBatch } from '../stream/sinks/foreach-batch.ts';
@@ -32,6 +33,7 @@ import { openCheckpoint, openLake, type StoreCounts } from './assemble/lake.ts';
 import { openLog } from './assemble/log.ts';
 import { replayParts } from './assemble/replay-parts.ts';
 import { logPrivacy, piiKey } from './assemble/log-privacy.ts';
+import { rowRequests } from './assemble/row-requests.ts';
 import { openSource } from './assemble/source.ts';
 import { importTypeScript, isTypeScript } from './assemble/typescript-module.ts';
 import { parseTableName } from './table-name.ts';
@@ -96,10 +98,12 @@ export async function startPipeline(options: PipelineOptions): Promise<Pipeline>
     };
     const reader = source === null ? null : await startReaderOf(source);
     if (reader !== null) undo.push(() => reader.stop());
+    const requests = rowRequests({ log, config, reader, logger });
+    undo.push(() => requests.close());
     if (parts.stream) {
       const state = log.join == null ? null : takeStateFolder(config.state);
       undo.push(() => Promise.resolve(state?.release()));
-      ingest = await openIngest(options, log, lake, state?.path ?? config.state);
+      ingest = await openIngest(options, log, lake, state?.path ?? config.state, requests.request);
       const started = ingest;
       undo.push(() => started.stop(BATCH_STOP_MS));
     }
@@ -231,6 +235,7 @@ async function openIngest(
   log: EventLog,
   lake: ObjectStore,
   stateFolder: string,
+  requestRows: RequestRows | null,
 ): Promise<IngestHandle> {
   const { config, logger, metrics } = options;
   const queries = await userQueries(config, process.cwd());
@@ -242,6 +247,8 @@ async function openIngest(
     ...(foreign === null ? {} : { foreign }),
     ...(checkpoint === null ? {} : { checkpoint }),
     queries,
+    // Other writers' topics have no reader of ours to ask.
+    ...(foreign === null && requestRows !== null ? { requestRows } : {}),
     name: config.name,
     log,
     lake,

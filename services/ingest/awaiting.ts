@@ -1,6 +1,6 @@
 /**
- * Events whose unchanged column has no base row while their table is SNAPSHOTTING: neither quarantined nor NULL, they wait
- * for the snapshot row. Kept in memory as raw records; what survives a crash is the oldest awaiting offset of each
+ * Events whose unchanged column has no base row: neither quarantined nor NULL, they wait for the snapshot row while their table
+ * is SNAPSHOTTING, and afterwards for the row that the source is asked for (base-requests.ts). Kept in memory as raw records; what survives a crash is the oldest awaiting offset of each
  * partition, committed with the table: a restart reads from there again, and the per-row fence makes the rest harmless.
  */
 import type { RawRecord } from './ingest-batch.ts';
@@ -12,7 +12,11 @@ export interface Awaiting {
   readonly bytes: number;
   /** Takes the records of a key out, in log order. */
   take(key: KeyCell): readonly RawRecord[];
-  takeAll(): readonly RawRecord[];
+  /** All, or those whose key `wanted` says. */
+  takeAll(wanted?: (key: KeyCell) => boolean): readonly RawRecord[];
+  /** One record of each key. */
+  firsts(): Iterable<readonly [KeyCell, RawRecord]>;
+  has(key: KeyCell): boolean;
   put(key: KeyCell, record: RawRecord): void;
   /** Oldest offset of each partition that still holds an awaiting event. */
   holdBack(): ReadonlyMap<number, bigint>;
@@ -48,12 +52,20 @@ export function createAwaiting(
       forget(records);
       return records;
     },
-    takeAll() {
-      const all = [...byKey.values()].flat();
-      byKey.clear();
+    takeAll(wanted) {
+      const all: RawRecord[] = [];
+      for (const [key, records] of byKey) {
+        if (wanted !== undefined && !wanted(key)) continue;
+        all.push(...records);
+        byKey.delete(key);
+      }
       forget(all);
       return all;
     },
+    *firsts() {
+      for (const [key, [first]] of byKey) if (first !== undefined) yield [key, first] as const;
+    },
+    has: (key) => byKey.has(key),
     put(key, record) {
       byKey.set(key, [...(byKey.get(key) ?? []), record]);
       events++;

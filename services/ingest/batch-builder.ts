@@ -13,6 +13,7 @@ import { fetchClaims } from './claim-check.ts';
 import { BatchDecoder } from './decode-batch.ts';
 import type { DecodedColumns, RecordDecoder } from './decode-batch.ts';
 import type { IngestBatch } from './ingest-batch.ts';
+import type { KeyCell } from './key-cell.ts';
 import type { ParkedKeys } from './parked-keys.ts';
 import { unknownShapes } from './record-decoder.ts';
 import type { ShapeFeed } from './shape-feed.ts';
@@ -32,6 +33,8 @@ export interface BuildOptions {
   readonly evolve: (shape: TableShape, current: TablePlan) => TablePlan;
   readonly parkedKeys: ParkedKeys;
   readonly awaiting: Awaiting;
+  /** The source was asked for the row of this key: its events wait on. */
+  readonly asked?: (key: KeyCell) => boolean;
   /** The table's snapshot is not complete at the batch's mark: events may wait for their base. */
   readonly snapshotting: boolean;
   readonly mark: Mark | null;
@@ -54,7 +57,7 @@ export async function buildBatch(options: BuildOptions): Promise<IngestBatch> {
     awaiting: options.awaiting,
     resolvedLsn: options.resolvedLsn,
   });
-  if (!options.snapshotting) decoder.addAwaiting();
+  if (!options.snapshotting) decoder.addAwaiting(options.asked);
   const ranges: OffsetRange[] = [];
   for (const [partition, from] of plan.from) {
     const to = plan.to.get(partition);

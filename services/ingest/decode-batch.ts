@@ -144,9 +144,9 @@ export class BatchDecoder {
     }
   }
 
-  /** Takes every awaiting event up again: the table is no longer snapshotting, so none may wait any longer. */
-  addAwaiting(): void {
-    this.carryIn(this.options.awaiting.takeAll());
+  /** Takes awaiting events up again: the table is no longer snapshotting, so only those whose row was asked for may wait on. */
+  addAwaiting(asked: (key: KeyCell) => boolean = () => false): void {
+    this.carryIn(this.options.awaiting.takeAll((key) => !asked(key)));
   }
 
   bytesHeld(): number {

@@ -7,6 +7,7 @@ import type { Clock, Trigger } from '../stream/triggers.ts';
 import type { ContractTools } from './contract-book.ts';
 import type { ContractFiles } from './contract-files.ts';
 import type { ForeignTable } from './foreign-topics.ts';
+import type { RequestRows } from './base-requests.ts';
 import type { IngestTable } from './ingest-table.ts';
 import type { SinkResult } from './merge-sink.ts';
 import type { IngestStatus } from './status.ts';
@@ -53,6 +54,8 @@ export interface IngestOptions {
   readonly clock: Clock;
   readonly newId: () => string;
   readonly failpoint?: (name: string) => Promise<void> | void;
+  /** Asks the reader for rows by key (base-requests.ts); absent = an event without base parks. */
+  readonly requestRows?: RequestRows;
   /** Finishes what was begun on a table (`schema.table`) and killed, before its position is read. */
   readonly beforeTable?: (id: string) => Promise<void>;
   readonly onProgress?: (progress: QueryProgress, result: SinkResult) => void;

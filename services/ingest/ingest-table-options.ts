@@ -5,6 +5,7 @@ import type { PlanLimits } from '../stream/plan.ts';
 import type { QueryProgress } from '../stream/progress.ts';
 import type { MarkTimeline } from '../stream/sources/mark-timeline.ts';
 import type { QueryPosition } from '../stream/stream.ts';
+import type { RequestRows } from './base-requests.ts';
 import type { ContractBook } from './contract-book.ts';
 import type { ForeignTable } from './foreign-topics.ts';
 import type { SinkResult } from './merge-sink.ts';
@@ -32,6 +33,8 @@ export interface IngestTableOptions {
   readonly limits: Omit<PlanLimits, 'barrier'>;
   readonly readBytesMax: number;
   readonly awaitingBytesMax: number;
+  /** Asks the reader for rows; null = nobody can be asked, and an event without base parks. */
+  readonly requestRows?: RequestRows | null;
   readonly now: () => number;
   readonly newId: () => string;
   /** Where a table without a batch begins; absent: at the log's beginning. */

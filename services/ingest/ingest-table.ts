@@ -17,6 +17,7 @@ import { createAwaiting } from './awaiting.ts';
 import type { Awaiting } from './awaiting.ts';
 import { rebuildAwaiting } from './awaiting-rebuild.ts';
 import { refuseBag } from './bag-refusal.ts';
+import { createBaseRequests } from './base-requests.ts';
 import { buildBatch } from './batch-builder.ts';
 import type { RecordDecoder } from './decode-batch.ts';
 import { foreignDecoder } from './foreign-topics.ts';
@@ -76,6 +77,12 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
   let totals: Ledger = EMPTY_LEDGER;
   let last: SinkResult | null = null;
   let result: SinkResult | null = null;
+  const requests = createBaseRequests({
+    schemaName,
+    tableName,
+    request: options.requestRows ?? null,
+    now: options.now,
+  });
 
   function shape(): TableShape {
     const found = shapes.latest(schemaName, tableName);
@@ -203,6 +210,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
       evolve: (next, standing) => contracts.evolve(standing, next, lakeSchema, next.version !== shape().version),
       ...working,
       snapshotting,
+      asked: requests.pending,
       mark,
       readBytesMax: options.readBytesMax,
       resolvedLsn: committed?.lsn ?? 0n,
@@ -233,6 +241,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     committed = done.position;
     version = done.merge.version ?? version;
     totals = addLedgers(totals, done.ledger);
+    if (!snapshotting && tablePlan !== null) requests.ask(done.awaiting, decoder(tablePlan), shape());
   }
 
   const checkpoint = openCheckpoint(
@@ -251,7 +260,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     },
     publish: options.publish,
     quarantineTopic: quarantineTopic(name, schemaName, tableName),
-    state: () => ({ ...working, snapshotting }),
+    state: () => ({ ...working, snapshotting, asks: requests.able(shape()) }),
     position: positionAfter,
     failpoint: options.failpoint,
     onResult: take,
@@ -273,7 +282,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     committed: readCommitted,
     describe,
     revise,
-    hasLeftovers: () => held.awaiting.events > 0 && isComplete(timeline, schemaName, tableName),
+    hasLeftovers: () => requests.unasked(held.awaiting) && isComplete(timeline, schemaName, tableName),
     build,
     sink: async (batch, batchId) => {
       result = null;
@@ -405,6 +414,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     ledger: () => totals,
     parkedKeys: () => held.parkedKeys.size,
     awaitingEvents: () => held.awaiting.events,
+    lacksRows: () => held.awaiting.events > 0 && isComplete(timeline, schemaName, tableName),
     lastResult: () => last,
     close: () => target.close(),
   };

@@ -47,6 +47,8 @@ export interface MergeSinkOptions {
     readonly parkedKeys: ParkedKeys;
     readonly awaiting: Awaiting;
     readonly snapshotting: boolean;
+    /** Rows can be asked for at the source: an event without base waits for its row. */
+    readonly asks: boolean;
   };
   /** Position after the batch; the hold-back offsets are asked when the awaiting events are known. */
   readonly position: (batch: IngestBatch, awaiting: Awaiting) => StreamPosition;
@@ -132,6 +134,7 @@ interface Attempt {
   readonly parkedKeys: ParkedKeys;
   readonly awaiting: Awaiting;
   readonly snapshotting: boolean;
+  readonly asks: boolean;
 }
 
 async function commitPrepared(
@@ -140,20 +143,26 @@ async function commitPrepared(
   batchId: bigint,
   attempt: Attempt,
 ): Promise<void> {
-  const { folded, prepared, table, snapshotting } = attempt;
+  const { folded, prepared, table, snapshotting, asks } = attempt;
   const homeless = rowsWithoutBase(batch, folded, prepared.outcomes);
   // Copies: after a lost race the rows are looked at again.
   const awaiting = homeless.length === 0 ? attempt.awaiting : attempt.awaiting.clone();
   const parkedKeys = homeless.length === 0 ? attempt.parkedKeys : attempt.parkedKeys.clone();
-  const parked = snapshotting ? batch.parked : [...batch.parked, ...homeless.map((row) => parkedRow(batch, row))];
-  if (snapshotting) wait(batch, homeless, awaiting);
-  else remember(parked.slice(batch.parked.length), parkedKeys);
+  // A base that is parked does not come by asking.
+  const waits = (row: number): boolean =>
+    snapshotting || (asks && !parkedKeys.has(batch.keys[batch.keyIds[row] ?? 0] ?? ''));
+  const waiting = homeless.filter(waits);
+  wait(batch, waiting, awaiting);
+  const unfounded = waiting.length === homeless.length ? [] : homeless.filter((row) => !waits(row));
+  const parked =
+    unfounded.length === 0 ? batch.parked : [...batch.parked, ...unfounded.map((row) => parkedRow(batch, row))];
+  remember(parked.slice(batch.parked.length), parkedKeys);
   const position = options.position(batch, awaiting);
   await park(options, batch, batchId, position, parked);
   const ledger = ledgerOf(batch, folded, prepared.outcomes, {
     parked: parked.length,
     homeless: homeless.length,
-    snapshotting,
+    waiting: waiting.length,
   });
   checkLedger(ledger, `table ${batch.schemaName}.${batch.tableName}, batch ${batchId}`);
   const merge = await table.commit(prepared, {
@@ -258,7 +267,7 @@ function ledgerOf(
   batch: IngestBatch,
   folded: Folded,
   outcomes: Uint8Array,
-  out: { readonly parked: number; readonly homeless: number; readonly snapshotting: boolean },
+  out: { readonly parked: number; readonly homeless: number; readonly waiting: number },
 ): Ledger {
   let applied = 0;
   let stale = 0;
@@ -280,7 +289,7 @@ function ledgerOf(
     duplicates: folded.duplicates,
     stale: stale + folded.stale,
     noop: noop + folded.noop + batch.counts.noop,
-    awaiting: out.snapshotting ? out.homeless : 0,
+    awaiting: out.waiting,
     quarantined: out.parked,
     dropped: batch.counts.dropped,
   };

@@ -368,6 +368,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
           closed.mark.confirmLsn >= lsn &&
           closed.mark.snapshotting.length === 0 &&
           unshared.size === 0 &&
+          active().every(({ table }) => !table.lacksRows()) &&
           allAt(closed.mark.sequence)
         );
       }, other);

@@ -49,6 +49,8 @@ export interface IngestTable {
   ledger(): Ledger;
   parkedKeys(): number;
   awaitingEvents(): number;
+  /** Events wait although the snapshot is complete: for rows that were asked for. */
+  lacksRows(): boolean;
   lastResult(): SinkResult | null;
   close(): Promise<void>;
 }

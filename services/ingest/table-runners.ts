@@ -123,6 +123,7 @@ export function createTableRunners(parts: TableRunnersOptions): TableRunners {
       name,
       target,
       awaitingBytesMax: Math.max(64 * MIB, options.memoryBytes),
+      requestRows: options.requestRows ?? null,
       publish: publisher === null ? null : (records) => publisher.publish(records),
       failpoint,
       onProgress: (progress, result) => options.onProgress?.(progress, result),
@@ -242,7 +243,8 @@ export function createTableRunners(parts: TableRunnersOptions): TableRunners {
         reached: runner.table.position().markSequence,
         ahead: runner.table.ahead(),
         version: runner.table.version(),
-        active: runner.state() === 'STREAMING',
+        // Without the rows that it asked for, a table is not the source's state.
+        active: runner.state() === 'STREAMING' && !runner.table.lacksRows(),
       })),
     wake() {
       for (const runner of [...all(), ...queries()]) runner.wake();
