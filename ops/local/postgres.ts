@@ -353,7 +353,7 @@ async function startOnce(
 function isReady(dataDir: string, pid: number): boolean {
   try {
     const lines = readFileSync(join(dataDir, 'postmaster.pid'), 'utf8').split('\n');
-    return lines[0]?.trim() === String(pid) && lines[7]?.trim() === 'ready';
+    return lines[0]?.trim() === String(pid) && ['ready', 'standby'].includes(lines[7]?.trim() ?? '');
   } catch {
     return false;
   }

@@ -5,6 +5,7 @@
 import { formatLsn } from '../log/position.ts';
 import type { ReaderPosition, TableSeen, TableState } from './reader-state.ts';
 import { invalidation, type SlotState } from './slot.ts';
+import type { Ancestor } from './timeline.ts';
 
 export type SourceBreak =
   | 'SLOT_LOST'
@@ -33,6 +34,8 @@ export interface Break<State extends string> {
 export interface SourceNow {
   readonly systemIdentifier: string;
   readonly timeline: number;
+  /** Timelines that the server's own descends from, and where each was left. */
+  readonly ancestors: readonly Ancestor[];
   readonly logId: string;
   readonly slot: SlotState | null;
   /** Where the server's WAL ends. */
@@ -51,13 +54,8 @@ export function sourceBreak(saved: ReaderPosition, now: SourceNow): Break<Source
       `the database system was ${saved.systemIdentifier} and is now ${now.systemIdentifier}`,
     );
   }
-  // A promoted standby goes on with the same WAL up to the switch; one that branched below our position does not.
-  if (saved.timeline !== now.timeline && now.walLsn < saved.confirmLsn) {
-    return found(
-      'SYSTEM_CHANGED',
-      `timeline ${now.timeline} ends at ${formatLsn(now.walLsn)}, below our ${formatLsn(saved.confirmLsn)} of timeline ${saved.timeline}`,
-    );
-  }
+  const branched = saved.timeline === now.timeline ? null : branchBelow(saved, now);
+  if (branched !== null) return branched;
   if (now.walLsn < saved.confirmLsn) {
     return found(
       'SYSTEM_CHANGED',
@@ -89,6 +87,21 @@ export function slotLost(slot: string, gap: Gap): Break<SourceBreak> {
 
 export function slotInvalidated(slot: SlotState, gap: Gap): Break<SourceBreak> {
   return found('SLOT_INVALIDATED', `replication slot "${slot.name}" was invalidated (${invalidation(slot)})`, gap);
+}
+
+/**
+ * A promoted standby goes on with the same WAL up to where it left the old timeline. What we read of the old one behind that
+ * place never happened on this server, however far its own WAL has come since.
+ */
+function branchBelow(saved: ReaderPosition, now: SourceNow): Break<SourceBreak> | null {
+  const left = now.ancestors.find(({ timeline }) => timeline === saved.timeline)?.leftAt;
+  if (left === undefined)
+    return found('SYSTEM_CHANGED', `timeline ${now.timeline} does not descend from our timeline ${saved.timeline}`);
+  if (left >= saved.confirmLsn) return null;
+  return found(
+    'SYSTEM_CHANGED',
+    `timeline ${now.timeline} left timeline ${saved.timeline} at ${formatLsn(left)}, below our position ${formatLsn(saved.confirmLsn)}: what we read behind it is not on this server`,
+  );
 }
 
 /** What the catalog says of a followed table now; null = it is not there. */

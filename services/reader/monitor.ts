@@ -110,7 +110,12 @@ SELECT pg_current_wal_lsn() AS lsn, (extract(epoch FROM clock_timestamp()) * 100
   (SELECT json_build_object('pid', pid, 'seconds', extract(epoch FROM clock_timestamp() - xact_start)::int8, 'application', application_name)
    FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND xact_start IS NOT NULL ORDER BY xact_start LIMIT 1) AS oldest`);
   const walLsn = parseLsn(row?.['lsn'] ?? '0/0');
-  const broken = sourceBreak(run.appender.position, { ...run.attachment.identity, slot, walLsn });
+  const broken = sourceBreak(run.appender.position, {
+    ...run.attachment.identity,
+    ancestors: run.attachment.ancestors,
+    slot,
+    walLsn,
+  });
   // The slot is ours and in use: only an invalidation, or the loss of the whole server, can show here.
   if (broken !== null && broken.state !== 'SLOT_MOVED') throw new ContinuityError(broken);
   const oldest = row?.['oldest'];

@@ -92,12 +92,20 @@ const slot: SlotState = {
   temporary: false,
   catalogXmin: 1,
 };
-const source = { systemIdentifier: '7', timeline: 1, logId: 'log', slot, walLsn: 200n };
+const source = { systemIdentifier: '7', timeline: 1, ancestors: [], logId: 'log', slot, walLsn: 200n };
+const left = (at: bigint) => [{ timeline: 1, leftAt: lsn(at) }];
 
 describe('continuity', () => {
   it.each([
     ['goes on', {}, null],
-    ['a promoted standby that has our position', { timeline: 2 }, null],
+    ['a promoted standby that has our position', { timeline: 2, ancestors: left(100n) }, null],
+    ['one of two promotions', { timeline: 3, ancestors: [...left(100n), { timeline: 2, leftAt: lsn(150n) }] }, null],
+    [
+      'a timeline that left ours below us and went on',
+      { timeline: 2, ancestors: left(99n), walLsn: 500n },
+      'SYSTEM_CHANGED',
+    ],
+    ['a timeline of other descent', { timeline: 2 }, 'SYSTEM_CHANGED'],
     ['another log', { logId: 'new' }, 'TOPIC_RESET'],
     ['another system', { systemIdentifier: '8' }, 'SYSTEM_CHANGED'],
     ['an older copy', { walLsn: 50n }, 'SYSTEM_CHANGED'],

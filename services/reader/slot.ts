@@ -19,7 +19,7 @@ export interface SlotState {
   /** PostgreSQL 17+ (16: `conflicting`): why the slot can no longer be used; null while it can. */
   readonly invalidationReason: string | null;
   readonly failover: boolean;
-  /** A synchronized copy on a standby: cannot be used until that is promoted. */
+  /** A synchronized copy made on a standby; once that is promoted it is a slot like any other, and still says so. */
   readonly synced: boolean;
   readonly temporary: boolean;
   readonly catalogXmin: number | null;
@@ -93,9 +93,7 @@ export function requireOwnSlot(slot: SlotState, database: string): void {
         ? `belongs to database "${slot.database}", not "${database}"`
         : slot.temporary
           ? 'is temporary'
-          : slot.synced
-            ? 'is a synchronized copy on a standby; promote the standby first'
-            : null;
+          : null;
   if (what === null) return;
   throw new ReaderError('SLOT_FOREIGN', `replication slot "${slot.name}" ${what}`, {
     remedy: 'set source.slot to another name, or drop that slot if nothing needs it',
