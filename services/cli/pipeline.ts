@@ -1,7 +1,7 @@
 /** Builds the parts of a running pipeline from the configuration: reader, stream, or both in one process. */
 import { randomUUID } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import { probeConditionalPut } from '../../lakehouse/store/probe.ts';
 import type { RequestRows } from '../ingest/base-requests.ts';
@@ -209,6 +209,7 @@ function openReader(
     // As the file says now: `sluice add` and `remove` change it under the running service.
     tables: options.reload().source.tables,
     newTables: config.source.newTables,
+    streaming: config.source.streaming === 'on' ? { folder: join(config.state, 'streamed') } : null,
     topic: {
       partitions: config.log.partitions,
       replicationFactor: config.log.replicationFactor,

@@ -16,12 +16,14 @@ import { loadReaderState, type ReaderPosition, type SavedReader, type SourceIden
 import { createSlot, dropSlot, findSlot, invalidation, requireOwnSlot, type SlotState } from './slot.ts';
 import type { ReplicationHandlers, ReplicationSession, ReplicationStream, SourceSession } from './source.ts';
 import { selectTables, type SelectedTables } from './table-selection.ts';
+import { timelineAncestors, type Ancestor } from './timeline.ts';
 
 export interface Attachment {
   readonly session: SourceSession;
   readonly stream: ReplicationStream;
   readonly writer: LogWriter;
   readonly identity: SourceIdentity;
+  readonly ancestors: readonly Ancestor[];
   readonly serverVersion: number;
   readonly publication: Publication;
   readonly selected: SelectedTables;
@@ -167,6 +169,7 @@ interface OwnedSlot {
   readonly stream: ReplicationStream;
   readonly systemIdentifier: string;
   readonly timeline: number;
+  readonly ancestors: readonly Ancestor[];
 }
 
 /** Waits as a standby while another reader streams. Null when `waiting` said to give up. */
@@ -179,18 +182,22 @@ async function own(
     const session: ReplicationSession = await options.source.replication('replication stream');
     try {
       const [system] = await session.query('IDENTIFY_SYSTEM');
+      const timeline = Number(system?.['timeline'] ?? 0);
+      const ancestors = await timelineAncestors(session, timeline);
       const stream = await session.start({
         slot: options.slot,
         publication: options.publication,
         // From the slot's own confirmed position: the state is not read yet.
         startLsn: 0n,
-        protoVersion: 1,
+        protoVersion: options.streaming == null ? 1 : 2,
+        streaming: options.streaming != null,
         handlers,
       });
       return {
         stream,
         systemIdentifier: system?.['systemid'] ?? '',
-        timeline: Number(system?.['timeline'] ?? 0),
+        timeline,
+        ancestors,
       };
     } catch (error) {
       await session.close();
@@ -223,7 +230,7 @@ async function takeOver(
     const broken =
       saved.position === null
         ? await stateBreak(options)
-        : sourceBreak(saved.position, { ...identity, slot, walLsn: await walEnd(session) });
+        : sourceBreak(saved.position, { ...identity, ancestors: owned.ancestors, slot, walLsn: await walEnd(session) });
     if (broken !== null && options.onSourceBreak !== 'resnapshot') throw new ContinuityError(broken);
     const floor = saved.position === null ? ((await options.lakeFloor?.(prepared.selected.taken)) ?? null) : null;
     return {
@@ -231,6 +238,7 @@ async function takeOver(
       stream: owned.stream,
       writer,
       identity,
+      ancestors: owned.ancestors,
       serverVersion: session.serverVersion,
       ...prepared,
       saved,

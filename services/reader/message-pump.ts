@@ -14,10 +14,11 @@ import type { ChangeEvents } from './change-events.ts';
 import type { Cut, LogAppender } from './log-appender.ts';
 import { isFull } from './outgoing-batch.ts';
 import { createPgoutputDecoder } from './pgoutput/decode.ts';
-import type { CommitMessage, LogicalMessage, RelationMessage } from './pgoutput/messages.ts';
+import type { CommitMessage, LogicalMessage, RelationMessage, StreamCommitMessage } from './pgoutput/messages.ts';
 import { ReaderError } from './reader-error.ts';
 import { POSTGRES_EPOCH_MICROS } from './replication-stream.ts';
 import type { StreamInbox } from './stream-inbox.ts';
+import type { StreamedTransactions } from './streamed-transactions.ts';
 import type { TableRoute } from './table-route.ts';
 import type { UnseenTransactions } from './visibility.ts';
 
@@ -25,6 +26,9 @@ import type { UnseenTransactions } from './visibility.ts';
 export const MESSAGE_PREFIX = 'sluice';
 /** A transactional message with this prefix asks for a mark behind it at once, for those who wait for the lake to reach it. */
 export const MARK_PREFIX = 'sluice.mark';
+
+/** Tag of the end of a stream block. */
+const STREAM_STOP = 0x45;
 
 export interface PumpPorts {
   readonly inbox: StreamInbox;
@@ -35,6 +39,8 @@ export interface PumpPorts {
   readonly resolve: (relation: RelationMessage) => TableRoute | null | Promise<TableRoute | null>;
   /** A watermark of ours was committed at this place. `position` is free for the rows of a chunk. May wait. */
   readonly watermark: (content: string, at: { readonly lsn: Lsn; readonly committedAtMicros: bigint }) => WatermarkWork;
+  /** Null when the server sends whole transactions only. */
+  readonly streamed: StreamedTransactions | null;
   readonly clock: () => number;
   readonly flushIntervalMs: number;
   readonly idleMarkMs: number;
@@ -169,8 +175,25 @@ export function createMessagePump(ports: PumpPorts, start: Cut): MessagePump {
 
   /** One message; a promise when it has to wait for something. */
   const handle = (): Promise<void> | null => {
-    const message = decoder.decode(inbox.bytes, inbox.start, inbox.end);
+    const { bytes, start, end } = inbox;
+    const { streamed } = ports;
+    // Inside a block nothing is decoded: what it means is known when its transaction has committed.
+    if (streamed !== null && streamed.inBlock && bytes[start] !== STREAM_STOP) return streamed.add(bytes, start, end);
+    return handleMessage(bytes, start, end);
+  };
+  const handleMessage = (bytes: Buffer, start: number, end: number): Promise<void> | null => {
+    const message = decoder.decode(bytes, start, end);
     switch (message.tag) {
+      case 'stream-start':
+        streamedOf(ports).start(message.xid);
+        return null;
+      case 'stream-stop':
+        streamedOf(ports).stop();
+        return null;
+      case 'stream-abort':
+        return streamedOf(ports).abort(message.xid, message.subXid);
+      case 'stream-commit':
+        return passStreamed(message);
       case 'insert':
         changes.insert(message, routeOf(message.relation));
         return null;
@@ -198,8 +221,22 @@ export function createMessagePump(ports: PumpPorts, start: Cut): MessagePump {
       case 'type':
         return null;
       default:
-        throw new ReaderError('PGOUTPUT_INVALID', `a ${message.tag} message, although streaming and two-phase are off`);
+        throw new ReaderError('PGOUTPUT_INVALID', `a ${message.tag} message, although two-phase is off`);
     }
+  };
+  /** A transaction that was kept comes like any other: begin, its messages, commit. */
+  const passStreamed = async (message: StreamCommitMessage): Promise<void> => {
+    const { xid, commitLsn, endLsn, commitTime } = message;
+    unseen.add(changes.begin({ tag: 'begin', finalLsn: commitLsn, commitTime, xid }).xid);
+    for await (const { bytes, ranges } of streamedOf(ports).take(xid)) {
+      for (let i = 0; i < ranges.length && !state.stopped; i += 2) {
+        const wait = handleMessage(bytes, ranges[i] as number, ranges[i + 1] as number);
+        if (wait !== null) await wait;
+        if (isFull(appender.batch)) await flush();
+      }
+      if (state.stopped) return;
+    }
+    await commit({ tag: 'commit', commitLsn, endLsn, commitTime });
   };
   const relation = (message: RelationMessage): Promise<void> | null => {
     state.last = null;
@@ -276,4 +313,9 @@ export function createMessagePump(ports: PumpPorts, start: Cut): MessagePump {
       await appender.settled();
     },
   };
+}
+
+function streamedOf({ streamed }: PumpPorts): StreamedTransactions {
+  if (streamed !== null) return streamed;
+  throw new ReaderError('PGOUTPUT_INVALID', 'a streamed transaction, although streaming is off');
 }

@@ -25,6 +25,8 @@ export interface ReaderOptions {
   readonly tables: readonly string[];
   /** A table that appears later: backfill = take it; announce = say so; ignore. */
   readonly newTables: 'backfill' | 'announce' | 'ignore';
+  /** Take transactions while they still run, and keep them in this folder above a limit; absent or null = the server keeps them. */
+  readonly streaming?: { readonly folder: string } | null;
   /** For data topics; `__reader` and `__progress` get one partition. */
   readonly topic: TopicSettings;
   readonly snapshotParallel: number;
@@ -77,6 +79,8 @@ export interface ReaderLimits {
   /** Messages received and not yet handled, bytes; above it the socket is paused. */
   readonly inboxBytesMax: number;
   readonly snapshotChunkBytesMax: number;
+  /** Transactions that still run, in memory, bytes; above it they go to disk. */
+  readonly streamedBytesMax: number;
   /** Events remembered per table while its chunks are read. */
   readonly recordedEventsMax: number;
   /** Time between two tries to own the slot, ms. */
@@ -91,6 +95,7 @@ export const DEFAULT_LIMITS: ReaderLimits = {
   contractsMs: 1_000,
   inboxBytesMax: 16 * 1024 * 1024,
   snapshotChunkBytesMax: 8 * 1024 * 1024,
+  streamedBytesMax: 32 * 1024 * 1024,
   recordedEventsMax: 500_000,
   standbyPollMs: 1_000,
   reconnectMsMax: 30_000,

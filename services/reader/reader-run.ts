@@ -20,6 +20,7 @@ import type { ReplicationHandlers } from './source.ts';
 import { createShapeHistory, type ShapeHistory } from './shapes.ts';
 import { dropSlot } from './slot.ts';
 import { createStreamInbox, type StreamInbox } from './stream-inbox.ts';
+import { createStreamedTransactions } from './streamed-transactions.ts';
 import { createTablePrivacy } from './table-privacy.ts';
 import { createTableRegistry, type TableRegistry } from './table-registry.ts';
 import { encoderCache, takesEvents } from './table-route.ts';
@@ -181,6 +182,10 @@ async function wire(
       options.logger.info({ table: `${route.schema}.${route.table}`, rows: route.state.rows }, 'snapshot complete'),
   });
   registry.connect(appender, snapshots);
+  const streamed =
+    options.streaming == null
+      ? null
+      : createStreamedTransactions({ bytesMax: limits.streamedBytesMax, folder: options.streaming.folder });
   const pump = createMessagePump(
     {
       inbox,
@@ -189,6 +194,7 @@ async function wire(
       unseen,
       resolve: (relation) => registry.resolve(relation),
       watermark: (content, at) => snapshots.watermark(content, at),
+      streamed,
       clock,
       flushIntervalMs: limits.flushIntervalMs,
       idleMarkMs: limits.idleMarkMs,
@@ -213,6 +219,7 @@ async function wire(
       await attachment.stream.close();
       await appender.settled().catch(() => undefined);
       appender.abandon(new ReaderError('SOURCE_LOST', 'the reader begins anew, or was stopped'));
+      await streamed?.close();
       await writer.close();
       // Nothing reached the log: the next start is a first start, with a slot of its own.
       if (attachment.createdSlot && appender.position.sequence === 0) await dropUnused(attachment, options);

@@ -66,12 +66,12 @@ export async function runReplication(channel: WireChannel, options: ReplicationO
   return started;
 }
 
-function startCommand({ slot, startLsn, publication, protoVersion }: ReplicationOptions): string {
+function startCommand({ slot, startLsn, publication, protoVersion, streaming }: ReplicationOptions): string {
   // The list of publications is itself a list of quoted identifiers inside a literal.
   const names = quoteLiteral(quoteIdent(publication)).trim();
   return (
     `START_REPLICATION SLOT ${quoteIdent(slot)} LOGICAL ${formatLsn(startLsn)} ` +
-    `(proto_version '${protoVersion}', publication_names ${names}, messages 'true')`
+    `(proto_version '${protoVersion}', publication_names ${names}, messages 'true'${streaming ? ", streaming 'on'" : ''})`
   );
 }
 

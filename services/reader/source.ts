@@ -50,6 +50,8 @@ export interface ReplicationOptions {
   /** The server starts at the later of this and the slot's confirmed position. */
   readonly startLsn: bigint;
   readonly protoVersion: 1 | 2 | 3 | 4;
+  /** Large transactions are sent while they run; protocol 2 or newer. */
+  readonly streaming: boolean;
   readonly handlers: ReplicationHandlers;
 }
 

@@ -63,6 +63,11 @@ export const CONFIG_SCHEMA = {
       parallel: integer(2, 1, 'chunks read at once'),
       chunkRows: integer(20_000, 100, 'rows a chunk aims at'),
     },
+    streaming: choice(
+      ['off', 'on'],
+      'off',
+      'whether the server sends large transactions while they run; they are then kept under state',
+    ),
     walBudget: { kind: 'bytes', default: null, nullable: true, help: 'WAL that the slot may hold back' } as Field,
     onExceed: choice(['alert', 'drop-slot'], 'alert', 'what happens above walBudget'),
   },

@@ -36,6 +36,7 @@ export interface Config {
     readonly publication: string;
     readonly snapshot: { readonly parallel: number; readonly chunkRows: number };
     /** Bytes, or null for no budget. */
+    readonly streaming: 'off' | 'on';
     readonly walBudget: number | null;
     readonly onExceed: 'alert' | 'drop-slot';
   };

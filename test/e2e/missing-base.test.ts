@@ -118,7 +118,10 @@ kafka('rows that enter a row filter, through Kafka', { timeout: 240_000 }, () =>
       await waitFor('the rows that were asked for', equal, { deadlineMs: 90_000, everyMs: 1_000 });
     } finally {
       for (const half of halves) half.kill('SIGTERM');
-      for (const half of halves) expect((await half.ended).code).toBe(0);
+      for (const half of halves) {
+        const { code, err } = await half.ended;
+        expect(code, err).toBe(0);
+      }
     }
   });
 });
