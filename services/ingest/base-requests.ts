@@ -21,7 +21,7 @@ export interface BaseRequestsOptions {
   readonly tableName: string;
   /** Null: nobody can be asked. */
   readonly request: RequestRows | null;
-  readonly now: () => number;
+  readonly sleep?: (ms: number) => Promise<void>;
 }
 
 export interface BaseRequests {
@@ -29,9 +29,10 @@ export interface BaseRequests {
   able(shape: TableShape): boolean;
   /** Asked for, and the answer may still come. */
   readonly pending: (key: KeyCell) => boolean;
-  /** Something waits that was not asked for, or whose answer did not come. */
+  /** Something waits that was not asked for. */
   unasked(awaiting: Awaiting): boolean;
   ask(awaiting: Awaiting, decode: RecordDecoder, shape: TableShape): void;
+  close(): void;
 }
 
 /** An answer takes the reader's chunk and a batch; one that got lost is asked for again. */
@@ -39,47 +40,64 @@ const ANSWER_MS = 60_000;
 const AFTER_FAILURE_MS = 3_000;
 const KEYS_PER_REQUEST = 500;
 
-export function createBaseRequests({ schemaName, tableName, request, now }: BaseRequestsOptions): BaseRequests {
-  /** Until when an answer is waited for. */
-  const asked = new Map<KeyCell, number>();
-  const pending = (key: KeyCell): boolean => (asked.get(key) ?? 0) > now();
+export function createBaseRequests(options: BaseRequestsOptions): BaseRequests {
+  const { schemaName, tableName, request } = options;
+  const sleep = options.sleep ?? pause;
+  const asked = new Set<KeyCell>();
+  let closed = false;
 
-  const send = async (keys: readonly KeyCell[], texts: readonly (readonly string[])[], ask: RequestRows) => {
-    try {
-      await ask(schemaName, tableName, texts);
-    } catch {
-      // The reader says what is wrong with it; the events wait meanwhile.
-      for (const key of keys) asked.set(key, now() + AFTER_FAILURE_MS);
+  /** Asks until the rows have come: what is asked for leaves the set when a batch took it up. */
+  const send = async (wanted: ReadonlyMap<KeyCell, readonly string[]>, ask: RequestRows): Promise<void> => {
+    for (let open = [...wanted]; open.length > 0 && !closed; open = open.filter(([key]) => asked.has(key))) {
+      let waitMs = ANSWER_MS;
+      try {
+        await ask(
+          schemaName,
+          tableName,
+          open.map(([, texts]) => texts),
+        );
+      } catch {
+        // The reader says what is wrong with it; the events wait meanwhile.
+        waitMs = AFTER_FAILURE_MS;
+      }
+      await sleep(waitMs);
     }
   };
 
   return {
     able: (shape) => request !== null && readable(shape),
-    pending,
+    pending: (key) => asked.has(key),
     unasked(awaiting) {
-      for (const [key] of awaiting.firsts()) if (!pending(key)) return true;
+      for (const [key] of awaiting.firsts()) if (!asked.has(key)) return true;
       return false;
     },
     ask(awaiting, decode, shape) {
+      for (const known of asked) if (!awaiting.has(known)) asked.delete(known);
       if (request === null || !readable(shape)) return;
       const key = keyOf(shape);
-      for (const known of asked.keys()) if (!awaiting.has(known)) asked.delete(known);
-      let keys: KeyCell[] = [];
-      let texts: (readonly string[])[] = [];
+      let wanted = new Map<KeyCell, readonly string[]>();
       for (const [cell, record] of awaiting.firsts()) {
-        if (pending(cell)) continue;
-        asked.set(cell, now() + ANSWER_MS);
-        keys.push(cell);
+        if (asked.has(cell)) continue;
+        asked.add(cell);
         const { row } = decode(record);
-        texts.push(key.map((column) => inputText(column, row[column.name] ?? null)));
-        if (keys.length < KEYS_PER_REQUEST) continue;
-        void send(keys, texts, request);
-        keys = [];
-        texts = [];
+        wanted.set(
+          cell,
+          key.map((column) => inputText(column, row[column.name] ?? null)),
+        );
+        if (wanted.size < KEYS_PER_REQUEST) continue;
+        void send(wanted, request);
+        wanted = new Map();
       }
-      if (keys.length > 0) void send(keys, texts, request);
+      if (wanted.size > 0) void send(wanted, request);
+    },
+    close() {
+      closed = true;
     },
   };
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms).unref());
 }
 
 /** Key columns in key order. */

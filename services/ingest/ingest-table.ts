@@ -77,12 +77,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
   let totals: Ledger = EMPTY_LEDGER;
   let last: SinkResult | null = null;
   let result: SinkResult | null = null;
-  const requests = createBaseRequests({
-    schemaName,
-    tableName,
-    request: options.requestRows ?? null,
-    now: options.now,
-  });
+  const requests = createBaseRequests({ schemaName, tableName, request: options.requestRows ?? null });
 
   function shape(): TableShape {
     const found = shapes.latest(schemaName, tableName);
@@ -416,6 +411,9 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     awaitingEvents: () => held.awaiting.events,
     lacksRows: () => held.awaiting.events > 0 && isComplete(timeline, schemaName, tableName),
     lastResult: () => last,
-    close: () => target.close(),
+    close() {
+      requests.close();
+      return target.close();
+    },
   };
 }

@@ -71,7 +71,7 @@ function startCommand({ slot, startLsn, publication, protoVersion, streaming }: 
   const names = quoteLiteral(quoteIdent(publication)).trim();
   return (
     `START_REPLICATION SLOT ${quoteIdent(slot)} LOGICAL ${formatLsn(startLsn)} ` +
-    `(proto_version '${protoVersion}', publication_names ${names}, messages 'true'${streaming ? ", streaming 'on'" : ''})`
+    `(proto_version '${protoVersion}', publication_names ${names}, messages 'true'${streaming === true ? ", streaming 'on'" : ''})`
   );
 }
 

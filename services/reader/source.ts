@@ -51,7 +51,7 @@ export interface ReplicationOptions {
   readonly startLsn: bigint;
   readonly protoVersion: 1 | 2 | 3 | 4;
   /** Large transactions are sent while they run; protocol 2 or newer. */
-  readonly streaming: boolean;
+  readonly streaming?: boolean;
   readonly handlers: ReplicationHandlers;
 }
 

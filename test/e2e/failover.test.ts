@@ -16,7 +16,7 @@ import { waitFor } from '../support/wait-for.ts';
 
 const suite = await requires('failover', 'pg18');
 
-suite('failover', { timeout: 240_000 }, () => {
+suite('failover', { timeout: 900_000 }, () => {
   const folder = temporaryFolder('failover');
   const servers: PostgresServer[] = [];
   afterAll(async () => {
@@ -118,12 +118,12 @@ logging: {level: warn}
     expect(refused.err).toMatch(/SLU-\d+ .*is a standby.*\n.*name the primary/);
     const service = startSluice(['run'], at(primary));
     await waitFor('the snapshot', async () => (await lake(at(primary)).catch(() => [])).length === 500, {
-      deadlineMs: 60_000,
+      deadlineMs: 240_000,
       everyMs: 500,
     });
     await query(primary, `update t set v = 'streamed' where id <= 100; delete from t where id = 7`);
     await waitFor('the changes', async () => (await lake(at(primary)))[0] === '1;streamed', {
-      deadlineMs: 60_000,
+      deadlineMs: 240_000,
       everyMs: 500,
     });
     await waitFor(
@@ -135,7 +135,7 @@ logging: {level: warn}
             `select 1 from pg_replication_slots where slot_name = 'sluice_synced' and synced and not temporary`,
           )
         ).length === 1,
-      { deadlineMs: 90_000, everyMs: 500 },
+      { deadlineMs: 240_000, everyMs: 500 },
     );
     service.kill('SIGTERM');
     expect((await service.ended).code).toBe(0);
