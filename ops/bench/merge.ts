@@ -4,7 +4,7 @@
  * `sluice bench merge` prints what this returns; run alone it prints the table itself.
  */
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -39,8 +39,10 @@ export interface MergeBenchResult {
   /** Largest resident set seen after a batch. */
   readonly rssBytes: number;
   readonly indexResidentBytes: number | null;
-  /** delta-rs on the same shape of batches; null when not run. */
-  readonly deltaRs: { readonly rowsPerSecond: number; readonly bytesPerBatch: number } | null;
+  /** delta-rs on the same shape of batches, or why it was not run. */
+  readonly deltaRs: { readonly rowsPerSecond: number; readonly bytesPerBatch: number } | string;
+  /** rowsPerSecond by delta-rs' own; null when it was not run. */
+  readonly timesDeltaRs: number | null;
 }
 
 const SIZES = [100_000, 1_000_000, 10_000_000];
@@ -90,11 +92,12 @@ async function benchSize(tableRows: number, options: MergeBenchOptions): Promise
       rss = Math.max(rss, process.memoryUsage().rss);
     }
     const requestsPerBatch = counted.count() / batches;
-    const deltaRs = options.python == null ? null : await benchDeltaRs(options.python, folder, tableRows, batches);
+    const rowsPerSecond = Math.round(((UPDATES + INSERTS) * batches * 1000) / times.reduce((a, b) => a + b, 0));
+    const deltaRs = await deltaRsOrWhyNot(options.python ?? null, folder, tableRows, batches);
     return {
       tableRows,
       batchRows: UPDATES + INSERTS,
-      rowsPerSecond: Math.round(((UPDATES + INSERTS) * batches * 1000) / times.reduce((a, b) => a + b, 0)),
+      rowsPerSecond,
       batchMsMedian: Math.round(times.sort((a, b) => a - b)[times.length >> 1] ?? 0),
       bytesPerBatch: Math.round(bytes / batches),
       requestsPerBatch: Math.round(requestsPerBatch * 10) / 10,
@@ -102,6 +105,7 @@ async function benchSize(tableRows: number, options: MergeBenchOptions): Promise
       rssBytes: rss,
       indexResidentBytes: indexBytes(table),
       deltaRs,
+      timesDeltaRs: typeof deltaRs === 'string' ? null : Math.round((rowsPerSecond / deltaRs.rowsPerSecond) * 10) / 10,
     };
   } finally {
     await table.close();
@@ -192,15 +196,47 @@ print(json.dumps({'rowsPerSecond': round((updates + inserts) * batches / spent),
 /** Its merges take more than a second each: fewer are enough. */
 const DELTA_RS_BATCHES = 6;
 
+/** Above this its table alone takes minutes to make, and each of its merges copies it. */
+const DELTA_RS_ROWS_MAX = 1_000_000;
+
+/** A python with deltalake that the tests' environments left in a cache folder; null when there is none. */
+export async function cachedPython(cache: string): Promise<string | null> {
+  const bin = process.platform === 'win32' ? 'Scripts' : 'bin';
+  for (const name of await readdir(cache).catch(() => [])) {
+    if (!name.startsWith('python-')) continue;
+    const python = join(cache, name, 'venv', bin, 'python');
+    const usable = promisify(execFile)(python, ['-c', 'import deltalake, pyarrow']);
+    if (
+      await usable.then(
+        () => true,
+        () => false,
+      )
+    )
+      return python;
+  }
+  return null;
+}
+
+async function deltaRsOrWhyNot(
+  python: string | null,
+  folder: string,
+  tableRows: number,
+  batches: number,
+): Promise<MergeBenchResult['deltaRs']> {
+  if (python === null) return 'not run: no Python with deltalake and pyarrow (--python)';
+  if (tableRows > DELTA_RS_ROWS_MAX) return `not run: above ${DELTA_RS_ROWS_MAX} rows`;
+  return benchDeltaRs(python, folder, tableRows, batches);
+}
+
 async function benchDeltaRs(
   python: string,
   folder: string,
   tableRows: number,
   batches: number,
-): Promise<NonNullable<MergeBenchResult['deltaRs']>> {
+): Promise<Exclude<MergeBenchResult['deltaRs'], string>> {
   const counts = [tableRows, Math.min(batches, DELTA_RS_BATCHES), UPDATES, INSERTS, 2].map(String);
   const { stdout } = await promisify(execFile)(python, ['-c', DELTA_RS, join(folder, 'delta-rs'), ...counts]);
-  return JSON.parse(stdout) as NonNullable<MergeBenchResult['deltaRs']>;
+  return JSON.parse(stdout) as Exclude<MergeBenchResult['deltaRs'], string>;
 }
 
 if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {

@@ -1,12 +1,16 @@
+import { join } from 'node:path';
+import { benchCompact } from '../../../ops/bench/compact.ts';
 import { benchGate, formatGateBench } from '../../../ops/bench/gate.ts';
 import { benchLatency } from '../../../ops/bench/latency.ts';
 import { benchLoad } from '../../../ops/bench/load.ts';
 import { benchLog } from '../../../ops/bench/log.ts';
-import { benchMerge } from '../../../ops/bench/merge.ts';
+import { benchMerge, cachedPython } from '../../../ops/bench/merge.ts';
+import { benchOpen } from '../../../ops/bench/open.ts';
 import { benchReader } from '../../../ops/bench/reader.ts';
+import { benchScan } from '../../../ops/bench/scan.ts';
 import { benchStream } from '../../../ops/bench/stream.ts';
 import { ConfigError, ExitCode } from '../../runtime/errors.ts';
-import type { CommandModule } from '../command.ts';
+import type { CliContext, CommandModule } from '../command.ts';
 
 interface Flags {
   readonly json?: boolean;
@@ -17,7 +21,7 @@ interface Flags {
   readonly python?: string;
 }
 
-const PARTS = ['reader', 'load', 'log', 'gate', 'merge', 'stream', 'latency'] as const;
+const PARTS = ['reader', 'load', 'log', 'gate', 'merge', 'compact', 'open', 'scan', 'stream', 'latency'] as const;
 type Part = (typeof PARTS)[number];
 
 /** `sluice bench [part]`: each part beside its baseline in one run on this machine, with memory. One part gives its bare result. */
@@ -27,10 +31,17 @@ export const benchCommand: CommandModule = (program, context) => {
     .argument('[part]', `one of ${PARTS.join(', ')}; default all`)
     .description('measure the parts on this machine, as ratios to a baseline in the same run')
     .option('--rows <n>', 'rows of reader, load and stream', '200000')
-    .option('--table-rows <list>', 'table sizes of merge, with commas between', '100000,1000000,10000000')
+    .option(
+      '--table-rows <list>',
+      'table sizes of merge, with commas between (50000000 takes some ten minutes)',
+      '100000,1000000,10000000',
+    )
     .option('--rate <n>', 'rows a second of latency', '1000')
     .option('--brokers <list>', 'Kafka for log and reader, host:port with commas between')
-    .option('--python <path>', 'an interpreter that has deltalake: runs the merge batches through it, too')
+    .option(
+      '--python <path>',
+      'an interpreter that has deltalake and pyarrow: runs the merge batches through it, too; default one that tests left in .cache',
+    )
     .option('--json', 'print one JSON value')
     .action(
       context.run(async (part: string | undefined, flags: Flags) => {
@@ -39,7 +50,7 @@ export const benchCommand: CommandModule = (program, context) => {
           throw new ConfigError(`there is no bench '${part ?? ''}'`, `one of ${PARTS.join(', ')}`);
         const results: Record<string, unknown> = {};
         for (const name of wanted) {
-          const result = await measure(name, flags, context.env['PGBIN'], (line) => context.err(`${line}\n`));
+          const result = await measure(name, flags, context, (line) => context.err(`${line}\n`));
           results[name] = result;
           if (flags.json !== true) context.out(table(name, result));
         }
@@ -49,17 +60,17 @@ export const benchCommand: CommandModule = (program, context) => {
     );
 };
 
-function measure(
+async function measure(
   part: Part,
   flags: Flags,
-  pgBin: string | undefined,
+  context: CliContext,
   progress: (line: string) => void,
 ): Promise<unknown> {
   const rows = count(flags.rows, '--rows');
   const brokers = flags.brokers?.split(',');
   switch (part) {
     case 'reader':
-      return benchReader(rows, { brokers, pgBin });
+      return benchReader(rows, { brokers, pgBin: context.env['PGBIN'] });
     case 'load':
       return benchLoad(rows);
     case 'log':
@@ -69,9 +80,15 @@ function measure(
     case 'merge':
       return benchMerge({
         tableRows: flags.tableRows.split(',').map((text) => count(text, '--table-rows')),
-        python: flags.python ?? null,
+        python: flags.python ?? (await cachedPython(join(context.cwd, '.cache'))),
         progress,
       });
+    case 'compact':
+      return benchCompact();
+    case 'open':
+      return benchOpen();
+    case 'scan':
+      return benchScan();
     case 'stream':
       return benchStream({ events: rows, maxOffsetsPerTrigger: 50_000, changeDataFeed: true });
     case 'latency':
