@@ -105,6 +105,32 @@ function applyEvent(
   return living === undefined ? RowOutcome.insert : RowOutcome.update;
 }
 
+/** Append mode: every event a row of its own, a TRUNCATE a row without key before those of its batch. */
+export interface AppendedRow extends Omit<ModelRow, 'tenant' | 'id'> {
+  readonly tenant: string | null;
+  readonly id: bigint | null;
+  /** Names of the columns that the event did not carry. */
+  readonly absent: string | null;
+}
+
+export function appendToModel(rows: AppendedRow[], { events, truncate, fields }: ModelBatch): number[] {
+  if (truncate !== null)
+    rows.push({ tenant: null, id: null, position: truncate, deleted: true, cells: {}, absent: null });
+  return events.map((event) => {
+    const given = fields.filter((field) => !event.delete && event.cells[field.name] !== undefined);
+    const lacking = fields.filter((field) => !event.delete && event.cells[field.name] === undefined);
+    rows.push({
+      tenant: event.tenant,
+      id: event.id,
+      position: event.position,
+      deleted: event.delete,
+      cells: Object.fromEntries(given.map((field) => [field.name, event.cells[field.name] ?? null])),
+      absent: lacking.length === 0 ? null : lacking.map((field) => field.name).join(','),
+    });
+    return event.delete ? RowOutcome.delete : RowOutcome.insert;
+  });
+}
+
 const KEY_FIELDS: readonly StructField[] = [
   { name: 'tenant', type: 'string', nullable: false, metadata: {} },
   { name: 'id', type: 'long', nullable: false, metadata: {} },
@@ -145,13 +171,13 @@ export function toMergeBatch({ events, truncate, fields }: ModelBatch): MergeBat
 }
 
 /** The row as `canonicalRows` writes it, over the given fields. */
-export function rowText(row: ModelRow, fieldNames: readonly string[]): string {
+export function rowText(row: ModelRow | AppendedRow, fieldNames: readonly string[]): string {
   const value = (name: string): unknown => {
     switch (name) {
       case 'tenant':
         return row.tenant;
       case 'id':
-        return Number(row.id);
+        return row.id === null ? null : Number(row.id);
       case '_sluice_lsn':
         return Number(row.position.lsn);
       case '_sluice_ord':
@@ -160,6 +186,8 @@ export function rowText(row: ModelRow, fieldNames: readonly string[]): string {
         return row.position.epoch;
       case '_sluice_deleted':
         return row.deleted;
+      case '_sluice_absent':
+        return 'absent' in row ? row.absent : null;
       default: {
         const cell = row.cells[name] ?? null;
         return typeof cell === 'bigint' ? Number(cell) : cell;
