@@ -16,7 +16,7 @@ import type { Config } from '../runtime/config.ts';
 import type { CliContext } from './command.ts';
 import { createControl } from './control-actions.ts';
 import { startPipeline, type Pipeline, type PipelineParts } from './pipeline.ts';
-import { numbered, statusReport } from './status-report.ts';
+import { numbered, statusReport, type StatusReport } from './status-report.ts';
 import { keepTables } from './table-upkeep.ts';
 import { markBehind } from './verify-tables.ts';
 import { createWalBudget, type WalBudget } from './wal-budget.ts';
@@ -187,9 +187,16 @@ function createWatch(pipeline: Pipeline, config: Config, metrics: Metrics, walBu
         const state = stopped === null ? null : `reader: ${numbered(stopped.state)}: ${stopped.detail}`;
         return [silent, state, walBudget.exceeded()].filter((reason) => reason !== null);
       },
-      status: () => Promise.resolve(statusReport(pipeline, config.name)),
+      status: () => Promise.resolve(stoppedBy(statusReport(pipeline, config.name), walBudget.gaveUp())),
     },
   };
+}
+
+/** A reader whose slot was given up has ended in order, and yet the source is a named state. */
+function stoppedBy(report: StatusReport, gaveUp: ReturnType<WalBudget['gaveUp']>): StatusReport {
+  return gaveUp === null || report.reader === null
+    ? report
+    : { ...report, reader: { ...report.reader, stopped: gaveUp } };
 }
 
 /** The reader's own totals as counters: what they rose by since the last look. */

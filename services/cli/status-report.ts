@@ -1,5 +1,6 @@
 /** One table of states, positions and lag, from a running pipeline. `sluice status` asks the endpoint for it. */
 import { formatLsn } from '../log/position.ts';
+import { describeInsurance, type SlotInsurance } from '../reader/slot-insurance.ts';
 import { codeOf } from '../runtime/codes.ts';
 import { formatSize } from '../runtime/duration.ts';
 import type { Pipeline } from './pipeline.ts';
@@ -35,7 +36,7 @@ export interface StatusReport {
     readonly confirmedLsn: string;
     readonly lagBytes: string;
     readonly lagMs: number;
-    readonly slot: unknown;
+    readonly slot: SlotInsurance | null;
     readonly lastError: string | null;
     /** Tables that came later and wait for `sluice add`, or for their owner to publish them. */
     readonly announced: readonly string[];
@@ -128,6 +129,7 @@ export function describeStatus(report: StatusReport): string {
     text += `reader ${reader.phase}: source ${reader.sourceLsn}, log ${reader.logLsn}, confirmed ${reader.confirmedLsn}, lag ${formatSize(Number(reader.lagBytes))}\n`;
     if (reader.stopped !== null)
       text += `  ${numbered(reader.stopped.state)}: ${reader.stopped.detail}\n  ${reader.stopped.remedy}\n`;
+    if (reader.slot !== null) text += `  slot ${describeInsurance(reader.slot)}\n`;
     if (reader.lastError !== null) text += `  last error: ${reader.lastError}\n`;
   }
   for (const table of report.reader?.announced ?? [])

@@ -8,7 +8,7 @@ import { createWalBudget } from './wal-budget.ts';
 function parts(held: () => bigint) {
   const done: string[] = [];
   const reader = {
-    status: () => ({ insurance: { heldBytes: held() } }),
+    status: () => ({ insurance: { heldBytes: held(), level: 'ok' } }),
     stop: () => {
       done.push('stop');
       return Promise.resolve();
@@ -54,5 +54,8 @@ describe('the WAL budget', () => {
     expect(pipeline.done[0]).toBe('stop');
     expect(pipeline.done[1]).toContain('pg_drop_replication_slot');
     expect(budget.exceeded()).toContain('walBudget');
+    await expect
+      .poll(() => budget.gaveUp())
+      .toMatchObject({ state: 'SLOT_LOST', detail: expect.stringContaining('5.0 MB') });
   });
 });

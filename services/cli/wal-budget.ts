@@ -3,6 +3,7 @@
  * `onExceed: drop-slot` it gives the slot up before the source's disk fills: the next start is SLOT_LOST, and
  * `sluice repair --all` reads the tables again.
  */
+import { describeInsurance, type SlotInsurance } from '../reader/slot-insurance.ts';
 import { dropSlot } from '../reader/slot.ts';
 import type { Config } from '../runtime/config.ts';
 import { formatSize } from '../runtime/duration.ts';
@@ -14,6 +15,8 @@ export interface WalBudget {
   check(): void;
   /** Why the service is not ready, or null. */
   exceeded(): string | null;
+  /** The named state after the slot was given up, or null. */
+  gaveUp(): { readonly state: string; readonly detail: string; readonly remedy: string } | null;
 }
 
 const REPEAT_MS = 60_000;
@@ -28,6 +31,26 @@ export function createWalBudget(
   let reason: string | null = null;
   let toldMs = Number.NEGATIVE_INFINITY;
   let dropping = false;
+  let gone: ReturnType<WalBudget['gaveUp']> = null;
+  let level: SlotInsurance['level'] = 'ok';
+
+  /** WAL that grows towards the server's own limit is told when it gets dangerous, and when that is over. */
+  function watchLevel(insurance: SlotInsurance): void {
+    if (insurance.level === level) return;
+    level = insurance.level;
+    const figures = {
+      slot,
+      heldBytes: insurance.heldBytes.toString(),
+      growthBytesPerSecond: Math.round(insurance.growthBytesPerSecond),
+      secondsToLimit: insurance.secondsToLimit,
+      walStatus: insurance.walStatus,
+      oldestTransaction: insurance.oldestTransaction,
+    };
+    const told = `slot ${slot}: ${describeInsurance(insurance)}`;
+    if (level === 'critical') logger.error(figures, told);
+    else if (level === 'warn') logger.warn(figures, told);
+    else logger.info(figures, told);
+  }
 
   async function giveUp(held: bigint): Promise<void> {
     const { reader, source } = pipeline;
@@ -39,6 +62,11 @@ export function createWalBudget(
     } finally {
       await session.close();
     }
+    gone = {
+      state: 'SLOT_LOST',
+      detail: `slot ${slot} held back ${formatSize(Number(held))} of WAL, more than source.walBudget allows, and was dropped`,
+      remedy: 'stop the service, run `sluice repair --all`, and start it again',
+    };
     logger.error(
       { slot, heldBytes: held.toString(), state: 'SLOT_LOST' },
       'the slot held back more WAL than source.walBudget allows and was dropped; `sluice repair --all` reads the tables again',
@@ -47,7 +75,9 @@ export function createWalBudget(
 
   return {
     check() {
-      const held = pipeline.reader?.status().insurance?.heldBytes ?? 0n;
+      const insurance = pipeline.reader?.status().insurance ?? null;
+      if (insurance !== null) watchLevel(insurance);
+      const held = insurance?.heldBytes ?? 0n;
       if (walBudget === null || dropping) return;
       reason =
         held <= BigInt(walBudget)
@@ -66,5 +96,6 @@ export function createWalBudget(
       });
     },
     exceeded: () => reason,
+    gaveUp: () => gone,
   };
 }

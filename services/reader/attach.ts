@@ -6,7 +6,7 @@ import type { LogWriter } from '../log/log.ts';
 import type { Lsn } from '../log/position.ts';
 import { formatLsn, parseLsn } from '../log/position.ts';
 import { progressTopic, readerTopic } from '../log/topics.ts';
-import { slotInvalidated, slotLost, sourceBreak, type Break, type SourceBreak } from './continuity.ts';
+import { sourceBreak, type Break, type SourceBreak } from './continuity.ts';
 import { requireDirect, requireServer, serverFacts } from './preflight.ts';
 import { publishSelected } from './later-tables.ts';
 import type { Publication } from './publication.ts';
@@ -129,8 +129,9 @@ async function prepare(session: SourceSession, options: ReaderOptions, signal: A
     if (invalidation(slot) === null) return { publication, selected, announced, barrierXid, createdSlot: false };
   }
   if (saved.position !== null && options.onSourceBreak !== 'resnapshot') {
-    const gap = { from: saved.position.confirmLsn, to: await walEnd(session) };
-    throw new ContinuityError(slot === null ? slotLost(options.slot, gap) : slotInvalidated(slot, gap));
+    // Another server has no slot of ours either: that it is another one comes first.
+    const broken = sourceBreak(saved.position, { ...(await serverNow(session)), logId: saved.position.logId, slot });
+    if (broken !== null) throw new ContinuityError(broken);
   }
   // Nothing will ever come from it again, and it would stand in the new one's place.
   if (slot !== null) await dropSlot(session, options.slot);
@@ -282,6 +283,19 @@ function startPosition(
     bytes: saved?.bytes ?? 0n,
     sourceTimeMicros: saved?.sourceTimeMicros ?? 0n,
     unseenXids: anotherWal ? [] : (saved?.unseenXids ?? []),
+  };
+}
+
+async function serverNow(
+  session: SourceSession,
+): Promise<{ readonly systemIdentifier: string; readonly timeline: number; readonly walLsn: Lsn }> {
+  const [row] = await session.query(
+    'SELECT (SELECT system_identifier::text FROM pg_control_system()) AS system, (SELECT timeline_id::text FROM pg_control_checkpoint()) AS timeline',
+  );
+  return {
+    systemIdentifier: row?.['system'] ?? '',
+    timeline: Number(row?.['timeline'] ?? 0),
+    walLsn: await walEnd(session),
   };
 }
 

@@ -81,11 +81,11 @@ export function sourceBreak(saved: ReaderPosition, now: SourceNow): Break<Source
 
 type Gap = NonNullable<Break<SourceBreak>['gap']>;
 
-export function slotLost(slot: string, gap: Gap): Break<SourceBreak> {
+function slotLost(slot: string, gap: Gap): Break<SourceBreak> {
   return found('SLOT_LOST', `replication slot "${slot}" does not exist any more`, gap);
 }
 
-export function slotInvalidated(slot: SlotState, gap: Gap): Break<SourceBreak> {
+function slotInvalidated(slot: SlotState, gap: Gap): Break<SourceBreak> {
   return found('SLOT_INVALIDATED', `replication slot "${slot.name}" was invalidated (${invalidation(slot)})`, gap);
 }
 

@@ -55,3 +55,21 @@ function levelOf(now: SlotSample, secondsToLimit: number | null): SlotInsurance[
   if (secondsToLimit !== null && secondsToLimit < CRITICAL_SECONDS) return 'critical';
   return secondsToLimit !== null && secondsToLimit < WARN_SECONDS ? 'warn' : 'ok';
 }
+
+/** One line for a person. Full disk: of the server's disk a client sees nothing, only the server's own limit. */
+export function describeInsurance(insurance: SlotInsurance): string {
+  const { heldBytes, growthBytesPerSecond: growth, secondsToLimit, walStatus, oldestTransaction } = insurance;
+  const megabytes = (bytes: number): string => `${(bytes / 1_000_000).toFixed(1)} MB`;
+  const parts = [`holds back ${megabytes(Number(heldBytes))} of WAL (${walStatus})`];
+  if (growth > 0) parts.push(`grows by ${megabytes(growth)}/s`);
+  if (secondsToLimit !== null)
+    parts.push(`reaches max_slot_wal_keep_size in ${Math.round(secondsToLimit / 60)} min at this rate`);
+  if (oldestTransaction !== null && oldestTransaction.seconds >= OLD_SECONDS)
+    parts.push(
+      `oldest transaction: pid ${oldestTransaction.pid} (${oldestTransaction.application || 'no name'}), ${oldestTransaction.seconds} s`,
+    );
+  return parts.join(', ');
+}
+
+/** A transaction of this age is named: it keeps the slot's WAL. */
+const OLD_SECONDS = 60;

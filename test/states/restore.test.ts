@@ -1,0 +1,134 @@
+/**
+ * `sluice table restore` on a table that a stream keeps, while the stream runs and while it does not: afterwards new changes go
+ * on arriving (on rows that came back, too), and the command that restore prints makes the table equal.
+ */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { freePort } from '../../ops/local/free-port.ts';
+import { getPostgres, type TestDatabase } from '../support/postgres.ts';
+import { requires } from '../support/requirements.ts';
+import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const suite = await requires('restore beside the stream', 'pg18');
+
+suite('restore beside the stream', { timeout: 240_000 }, () => {
+  const folder = temporaryFolder('restore');
+  let database: TestDatabase;
+  let options: { cwd: string; env: Record<string, string> };
+  let service: SluiceProcess | null = null;
+  let port: number;
+
+  const sluice = (...args: string[]) => runSluice(args, options);
+  const equal = async (): Promise<boolean> => {
+    const { out } = await sluice('verify', '--json');
+    return (JSON.parse(out || '{"equal": false}') as { equal: boolean }).equal;
+  };
+  const caughtUp = (): Promise<unknown> =>
+    waitFor('the lake to be equal', equal, { everyMs: 300, deadlineMs: 120_000 });
+  const start = (): void => {
+    service = startSluice(['run'], options);
+  };
+  const stop = async (): Promise<void> => {
+    service?.kill('SIGTERM');
+    const ended = await service?.ended;
+    expect(ended?.code, ended?.err).toBe(0);
+    service = null;
+  };
+  const versionNow = async (): Promise<string> => {
+    const answer = await fetch(`http://127.0.0.1:${port}/status`);
+    const { tables } = (await answer.json()) as { tables: { table: string; version: string; committedLsn: string }[] };
+    return tables.find(({ table }) => table === 'public.docs')?.version ?? '';
+  };
+  const rows = async (where: string): Promise<string> =>
+    (await sluice('sql', `select id, n, length(body) as size from public.docs where ${where} order by id`, '--json'))
+      .out;
+  /** Restores, lets the stream go on over the restored rows, and mends by the command that restore printed. */
+  const restoreAndMend = async (to: string, whileStopped: boolean): Promise<void> => {
+    if (whileStopped) await stop();
+    const restored = await sluice('table', 'restore', 'public.docs', '--to', to, '--json');
+    expect(restored, restored.err).toMatchObject({ code: 0 });
+    const { repair, changed } = JSON.parse(restored.out) as { repair: string; changed: boolean };
+    expect(changed).toBe(true);
+    expect(await rows('id in (1, 2)')).toContain('"n":0');
+    if (whileStopped) start();
+    // Row 1: its long body is not in the event. Row 2 was deleted and is back. Row 5 is deleted, row 900 is new.
+    await database.query(`
+      update docs set n = n + 100 where id = 1; insert into docs values (2, 7, 'again') on conflict (id) do update set n = 7;
+      delete from docs where id = 5; insert into docs values (900, 9, 'new') on conflict (id) do update set n = docs.n + 1`);
+    await waitFor(
+      'the stream to go on',
+      async () => (await rows('id = 900')).includes('"id":900') && (await rows('id = 1')).includes('10'),
+    );
+    const done = await sluice(...repair.replace(/^sluice /, '').split(' '));
+    expect(done, done.err + done.out).toMatchObject({ code: 0 });
+    expect(await equal()).toBe(true);
+    // The index and the fences agree with the table: every row changes once more, and still no key stands twice.
+    await database.query(`update docs set n = n + 1; delete from docs where id % 7 = 3`);
+    await caughtUp();
+  };
+  const change = async (): Promise<void> => {
+    await database.query(
+      `delete from docs; insert into docs select i, 0, repeat(md5(i::text), 100) from generate_series(1, 200) i`,
+    );
+    await caughtUp();
+  };
+  const changeMore = async (): Promise<void> => {
+    await database.query(
+      `update docs set n = 1 where id <= 50; delete from docs where id in (2, 3); update docs set body = 'short' where id = 1`,
+    );
+    await caughtUp();
+  };
+
+  beforeAll(async () => {
+    buildSluice();
+    database = await getPostgres();
+    port = await freePort();
+    writeFileSync(
+      join(folder, 'sluice.yaml'),
+      `name: res
+source: {postgres: "\${PGURL}", tables: ["public.*"]}
+stream: {trigger: 200ms}
+http: {port: ${port}}
+logging: {level: warn}
+`,
+    );
+    options = { cwd: folder, env: { PGURL: database.url } };
+    await database.query(
+      `create table docs (id int primary key, n int, body text); alter table docs alter column body set storage external`,
+    );
+    start();
+    await change();
+  }, 240_000);
+  afterAll(async () => {
+    service?.kill('SIGTERM');
+    await service?.ended;
+    await database.close();
+  });
+
+  it('to a version, while the stream runs', async () => {
+    const version = await versionNow();
+    await changeMore();
+    await restoreAndMend(version, false);
+  });
+
+  it('to an LSN, while the stream stands still', async () => {
+    await change();
+    const [row] = await database.query('select pg_current_wal_lsn()::text as lsn');
+    await database.query('select txid_current()');
+    await changeMore();
+    await restoreAndMend(row?.['lsn'] ?? '', true);
+  });
+
+  it('to a time, while the stream runs; a place that is not there is refused', async () => {
+    await change();
+    const time = new Date().toISOString();
+    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    await changeMore();
+    await restoreAndMend(time, false);
+    expect(await sluice('table', 'restore', 'public.docs', '--to', '0/1')).toMatchObject({ code: 2 });
+    expect((await sluice('table', 'restore', 'public.docs', '--to', '999999')).code).not.toBe(0);
+  });
+});

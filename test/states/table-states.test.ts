@@ -1,0 +1,203 @@
+/**
+ * The states of a table, each provoked for real on one pipeline, all at once: the table stops by its name (or is read again by
+ * itself) while the others go on, and the command that the state's page prints makes it equal again.
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { freePort } from '../../ops/local/free-port.ts';
+import { getPostgres, type TestDatabase } from '../support/postgres.ts';
+import { requires } from '../support/requirements.ts';
+import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { statePage } from './page.ts';
+
+const suite = await requires('states of a table', 'pg18');
+
+interface Line {
+  readonly table: string;
+  readonly state: string;
+  readonly why: string | null;
+  readonly remedy: string | null;
+}
+
+const TABLES = [
+  'fine',
+  'unpublished',
+  'filtered',
+  'swapped',
+  'rekeyed',
+  'rewritten',
+  'broken_rule',
+  'retyped',
+  'held',
+  'gone',
+];
+
+suite('states of a table', { timeout: 300_000 }, () => {
+  const folder = temporaryFolder('table-states');
+  let database: TestDatabase;
+  let options: { cwd: string; env: Record<string, string> };
+  let service: SluiceProcess;
+  let port: number;
+
+  const sluice = (...args: string[]) => runSluice(args, options);
+  const lines = async (): Promise<Map<string, Line>> => {
+    const answer = await fetch(`http://127.0.0.1:${port}/status`);
+    return new Map(((await answer.json()) as { tables: Line[] }).tables.map((line) => [line.table, line]));
+  };
+  const stateOf = async (table: string): Promise<Line | undefined> => (await lines()).get(`public.${table}`);
+  const verify = async (table: string): Promise<boolean> => {
+    const { out } = await sluice('verify', '--tables', `public.${table}`, '--json');
+    return (JSON.parse(out || '{"equal": false}') as { equal: boolean }).equal;
+  };
+  const stopsAs = async (table: string, state: string): Promise<void> => {
+    const line = await waitFor(
+      `${table} to be ${state}`,
+      async () => {
+        const now = await stateOf(table);
+        return now?.state === state ? now : null;
+      },
+      { deadlineMs: 120_000 },
+    );
+    const { code } = statePage(state, table);
+    expect(line.why).not.toBeNull();
+    expect(line.remedy).not.toBe('');
+    expected.push(`${code} ${state}`);
+  };
+  /** Runs what the page prints; afterwards the table is equal and streaming. */
+  const mendByPage = async (table: string, state: string): Promise<void> => {
+    const { command } = statePage(state, table);
+    const done = await sluice(...command);
+    expect(done, `${command.join(' ')}: ${done.out}${done.err}`).toMatchObject({ code: 0 });
+    await waitFor(`${table} to be equal after ${command.join(' ')}`, () => verify(table), { everyMs: 500 });
+    expect((await stateOf(table))?.state).toBe('STREAMING');
+  };
+  /** What `sluice status` must say. */
+  const expected: string[] = [];
+  const contract = (table: string): string => join(folder, `contracts/public.${table}.odcs.yaml`);
+
+  beforeAll(async () => {
+    buildSluice();
+    database = await getPostgres();
+    port = await freePort();
+    writeFileSync(
+      join(folder, 'sluice.yaml'),
+      `name: sta
+source: {postgres: "\${PGURL}", tables: ["public.*"]}
+stream: {trigger: 200ms}
+http: {port: ${port}}
+logging: {level: warn}
+`,
+    );
+    options = { cwd: folder, env: { PGURL: database.url } };
+    for (const table of TABLES) {
+      await database.query(
+        `create table ${table} (id int primary key, code text not null, v text, n int);
+         insert into ${table} select i, 'c' || i, 'v', i from generate_series(1, 60) i`,
+      );
+    }
+    service = startSluice(['run'], options);
+    await waitFor('all tables', async () => {
+      const now = await lines();
+      return TABLES.every((table) => now.get(`public.${table}`)?.state === 'STREAMING');
+    });
+    await waitFor('equality', async () => (await sluice('verify')).code === 0, { deadlineMs: 200_000 });
+  }, 300_000);
+  afterAll(async () => {
+    service.kill('SIGTERM');
+    await service.ended;
+    await database.close();
+  });
+
+  it('stops each table by its name, and nothing else', async () => {
+    const rule = readFileSync(contract('broken_rule'), 'utf8').replace(
+      /( +)logicalTypeOptions: \{ ?format: i32 ?\}\n( +)physicalType: integer\n$/,
+      '$1logicalTypeOptions: {format: i32, maximum: 60}\n$2physicalType: integer\n$2customProperties:\n$2  - {property: onViolation, value: fail}\n',
+    );
+    expect(rule).toContain('onViolation');
+    writeFileSync(contract('broken_rule'), rule);
+    expect(await sluice('pause', 'held')).toMatchObject({ code: 0 });
+    await database.query(`
+      alter publication sluice_sta drop table unpublished;
+      alter publication sluice_sta set table fine, filtered where (id < 30), swapped, rekeyed, rewritten, broken_rule, retyped, held, gone;
+      update unpublished set v = 'unheard' where id < 10; delete from unpublished where id = 20;
+      update filtered set v = 'filtered' where id between 25 and 35;
+      create table swapped_new (like swapped including all);
+      insert into swapped_new select id, code, 'new', n from swapped where id > 5;
+      begin; alter table swapped rename to swapped_old; alter table swapped_new rename to swapped; commit;
+      alter table rekeyed drop constraint rekeyed_pkey; alter table rekeyed add primary key (code);
+      update rekeyed set v = 'by code' where id < 10;
+      alter table rewritten alter column n type bigint using n * 2;
+      update held set v = 'while it is held' where id < 10;
+      drop table gone;
+      update fine set v = 'fine' where id < 10;
+      insert into broken_rule values (99, 'x', 'breaks the rule', 99);
+      alter table retyped alter column n type text using n::text; insert into retyped values (99, 'x', 'y', '99')`);
+    await stopsAs('unpublished', 'PUBLICATION_CHANGED');
+    await stopsAs('filtered', 'PUBLICATION_CHANGED');
+    await stopsAs('swapped', 'TABLE_REPLACED');
+    await stopsAs('rekeyed', 'KEY_CHANGED');
+    await stopsAs('gone', 'TABLE_MISSING');
+    await stopsAs('broken_rule', 'CONTRACT_FAILED');
+    await stopsAs('retyped', 'SCHEMA_CONFLICT');
+    const { code: exit, out } = await sluice('status');
+    expect(exit).toBe(4);
+    for (const line of expected) expect(out).toContain(line);
+    expect((await stateOf('held'))?.state).toBe('PAUSED');
+    expect((await stateOf('fine'))?.state).toBe('STREAMING');
+    expect(await verify('fine')).toBe(true);
+  });
+
+  it('TABLE_REWRITTEN is read again by itself', async () => {
+    await waitFor('the rewritten table', () => verify('rewritten'), { everyMs: 500 });
+    expect(statePage('TABLE_REWRITTEN', 'rewritten').command).toEqual(['status']);
+  });
+
+  it('PAUSED goes on by what its page prints', () => mendByPage('held', 'PAUSED'));
+  it('PUBLICATION_CHANGED is mended by what its page prints: a table that left', () =>
+    mendByPage('unpublished', 'PUBLICATION_CHANGED'));
+  it('PUBLICATION_CHANGED is mended by what its page prints: a row filter that is accepted', async () => {
+    const done = await sluice(...statePage('PUBLICATION_CHANGED', 'filtered').command);
+    expect(done.err + done.out, 'the filter is the scope now').not.toContain('INTERNAL');
+    await database.query('alter publication sluice_sta drop table filtered');
+    await database.query('alter publication sluice_sta add table filtered');
+    await stopsAs('filtered', 'PUBLICATION_CHANGED');
+    await mendByPage('filtered', 'PUBLICATION_CHANGED');
+  });
+  it('TABLE_REPLACED is mended by what its page prints', () => mendByPage('swapped', 'TABLE_REPLACED'));
+  it('KEY_CHANGED is mended by what its page prints, with the key corrected in the contract', async () => {
+    const text = readFileSync(contract('rekeyed'), 'utf8');
+    const keyLines = / +primaryKey: true\n +primaryKeyPosition: 1\n/.exec(text)?.[0] ?? '';
+    expect(keyLines).not.toBe('');
+    writeFileSync(
+      contract('rekeyed'),
+      text
+        .replace(keyLines, '')
+        .replace(/( +name: code\n(?: +[a-z][^\n]*\n)*? +physicalType: text\n)/, `$1${keyLines}`),
+    );
+    await mendByPage('rekeyed', 'KEY_CHANGED');
+  });
+  it('CONTRACT_FAILED goes on by what its page prints, once the contract is corrected', async () => {
+    writeFileSync(
+      contract('broken_rule'),
+      readFileSync(contract('broken_rule'), 'utf8').replace('maximum: 60', 'maximum: 100'),
+    );
+    await mendByPage('broken_rule', 'CONTRACT_FAILED');
+  });
+  it('SCHEMA_CONFLICT goes on by what its page prints, once the contract keeps the old type', async () => {
+    const text = readFileSync(contract('retyped'), 'utf8');
+    const kept = text.replace(
+      /( +)physicalType: (integer|text)\n$/,
+      '$1physicalType: $2\n$1customProperties:\n$1  - {property: physicalTypes, value: {delta: integer}}\n',
+    );
+    expect(kept).not.toBe(text);
+    writeFileSync(contract('retyped'), kept);
+    await mendByPage('retyped', 'SCHEMA_CONFLICT');
+  });
+  it('TABLE_MISSING leaves the table readable, as its page shows', async () => {
+    const shown = await sluice(...statePage('TABLE_MISSING', 'public.gone').command);
+    expect(shown, shown.err).toMatchObject({ code: 0 });
+  });
+});
