@@ -130,7 +130,9 @@ async function prepare(session: SourceSession, options: ReaderOptions, signal: A
   }
   if (saved.position !== null && options.onSourceBreak !== 'resnapshot') {
     // Another server has no slot of ours either: that it is another one comes first.
-    const broken = sourceBreak(saved.position, { ...(await serverNow(session)), logId: saved.position.logId, slot });
+    const { timeline, logId } = saved.position;
+    const now = { systemIdentifier: await systemIdentifier(session), timeline, ancestors: [], logId, slot };
+    const broken = sourceBreak(saved.position, { ...now, walLsn: await walEnd(session) });
     if (broken !== null) throw new ContinuityError(broken);
   }
   // Nothing will ever come from it again, and it would stand in the new one's place.
@@ -286,17 +288,9 @@ function startPosition(
   };
 }
 
-async function serverNow(
-  session: SourceSession,
-): Promise<{ readonly systemIdentifier: string; readonly timeline: number; readonly walLsn: Lsn }> {
-  const [row] = await session.query(
-    'SELECT (SELECT system_identifier::text FROM pg_control_system()) AS system, (SELECT timeline_id::text FROM pg_control_checkpoint()) AS timeline',
-  );
-  return {
-    systemIdentifier: row?.['system'] ?? '',
-    timeline: Number(row?.['timeline'] ?? 0),
-    walLsn: await walEnd(session),
-  };
+async function systemIdentifier(session: SourceSession): Promise<string> {
+  const [row] = await session.query('SELECT system_identifier::text AS system FROM pg_control_system()');
+  return row?.['system'] ?? '';
 }
 
 async function walEnd(session: SourceSession): Promise<Lsn> {
