@@ -32,11 +32,12 @@ export interface Parts {
   close(): Promise<void>;
 }
 
-export async function createParts(): Promise<Parts> {
+/** `given`: another log than an embedded one; closed with the parts. */
+export async function createParts(given: EventLog | null = null, name = 'shop'): Promise<Parts> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-ingest-'));
-  const log = await openEmbeddedLog({ directory: join(folder, 'log') });
+  const log = given ?? (await openEmbeddedLog({ directory: join(folder, 'log') }));
   const lake = createFileStore(join(folder, 'lake'));
-  const reader = await createFakeReader(log, 'shop');
+  const reader = await createFakeReader(log, name);
   const running: IngestHandle[] = [];
   return {
     folder,
@@ -45,7 +46,7 @@ export async function createParts(): Promise<Parts> {
     reader,
     async start(options = {}) {
       const handle = await startIngest({
-        name: 'shop',
+        name,
         log,
         lake,
         stateFolder: join(folder, 'state'),

@@ -93,7 +93,12 @@ suite('replay into a second table', { timeout: 400_000 }, () => {
     ]) {
       const killed = await pipeline.sluiceIn(
         { SLUICE_FAILPOINT: point },
-        ...['replay', 'orders', '--into', 'public.orders_new', '--contract', 'other.odcs.yaml', '--json'],
+        'replay',
+        'orders',
+        '--into',
+        'public.orders_new',
+        '--contract',
+        'other.odcs.yaml',
       );
       expect(killed.signal, `${point}: ${killed.err}`).toBe('SIGKILL');
     }

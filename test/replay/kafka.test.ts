@@ -1,0 +1,125 @@
+/** Replay over a topic of Kafka with several partitions: in place, into a second table, switched in and back. */
+import { randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { parseDocument, type YAMLMap, type YAMLSeq } from 'yaml';
+import { contractFolder } from '../../services/ingest/contract-files.ts';
+import { openKafkaLog } from '../../services/log/kafka-log.ts';
+import { buildTable } from '../../services/replay/replay/build-table.ts';
+import { diffBuild } from '../../services/replay/replay/diff-build.ts';
+import { replayInPlace } from '../../services/replay/replay/in-place.ts';
+import type { ReplayParts } from '../../services/replay/replay/parts.ts';
+import { settleSwap, swapTable, undoSwap } from '../../services/replay/replay/table-swap.ts';
+import { createParts } from '../ingest/bench-of-parts.ts';
+import { getKafka } from '../support/kafka.ts';
+import { requires } from '../support/requirements.ts';
+import { columnOf, shapeOf } from '../support/row-events.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const suite = await requires('replay over Kafka', 'kafka');
+
+suite('replay over Kafka', { timeout: 240_000 }, () => {
+  it('gives the same rows, and switches', async () => {
+    const { brokers, prefix: name } = await getKafka();
+    const log = await openKafkaLog({
+      name,
+      brokers,
+      clientId: name,
+      replicationFactor: 1,
+      tls: null,
+      credentials: null,
+    });
+    const parts = await createParts(log, name);
+    try {
+      const t = shapeOf([columnOf('id', 'integer', 1, { notNull: true }), columnOf('n', 'integer')], {
+        table: 't',
+        version: 1,
+      });
+      const T = { schema: 'public', table: 't' };
+      const INTO = { schema: 'public', table: 't_new' };
+      await parts.reader.addShape(t, 3);
+      const replay: ReplayParts = {
+        name,
+        log,
+        logId: await log.admin.logId(),
+        lake: parts.lake,
+        checkpoint: { store: parts.lake, folder: '_sluice/checkpoints' },
+        stateFolder: join(parts.folder, 'state', 'replay'),
+        contracts: contractFolder(join(parts.folder, 'contracts')),
+        piiKey: null,
+        memoryBytes: 128 * 1024 * 1024,
+        maxOffsetsPerTrigger: 50,
+        changeDataFeed: false,
+        deletionVectors: true,
+        retentionMs: 7 * 24 * 3600 * 1000,
+        now: Date.now,
+        newId: randomUUID,
+        failpoint: () => undefined,
+      };
+      const ingest = await parts.start({ beforeTable: () => settleSwap(replay, T) });
+      const reached = (sequence: number): Promise<boolean> =>
+        waitFor('the mark', () => (ingest.owned('public.t')?.position().markSequence ?? 0) >= sequence);
+      let mark = 0;
+      for (let round = 0; round < 10; round++)
+        mark = (
+          await parts.reader.commit(
+            Array.from({ length: 20 }, (_, i) => {
+              const id = String((round * 7 + i) % 60);
+              return round % 3 === 2 && i % 5 === 0
+                ? { shape: t, op: 'd' as const, before: [id, null] }
+                : { shape: t, op: 'u' as const, after: [id, String(round * 100 + i)] };
+            }),
+          )
+        ).sequence;
+      await reached(mark);
+      const owner = ingest.owned('public.t');
+      if (owner === null) throw new Error('no owner');
+      const quiet = { signal: new AbortController().signal, onProgress: () => undefined };
+      const before = await parts.rows('public/t');
+      expect(before.size).toBeGreaterThan(30);
+      expect(
+        await replayInPlace(replay, owner, { table: T, from: 'offset:0=0,1=3,2=5', to: 'now' }, quiet),
+      ).toMatchObject({ applied: 0, unsettledKeys: 0 });
+      expect(await parts.rows('public/t')).toEqual(before);
+      const document = parseDocument(await readFile(join(parts.folder, 'contracts', 'public.t.odcs.yaml'), 'utf8'));
+      const properties = document.getIn(['schema', 0, 'properties']) as YAMLSeq<YAMLMap>;
+      properties.items[1]?.set('customProperties', parseDocument('[{property: piiAction, value: drop}]').contents);
+      await buildTable(
+        replay,
+        {
+          table: T,
+          into: INTO,
+          from: null,
+          to: { kind: 'now' },
+          contract: { file: 'other.yaml', text: document.toString() },
+        },
+        quiet,
+      );
+      await reached((await parts.reader.commit([{ shape: t, op: 'c', after: ['900', '9'] }])).sequence);
+      expect(await diffBuild(replay, { table: T, into: INTO }, { signal: quiet.signal, samplesMax: 5 })).toMatchObject({
+        atOneLsn: true,
+        added: 0,
+        removed: 0,
+        changed: 0,
+        columns: [{ column: 'n', change: 'dropped' }],
+      });
+      await swapTable(replay, owner, { table: T, into: INTO }, quiet);
+      const after = await parts.reader.commit([
+        { shape: t, op: 'c', after: ['901', '9'] },
+        { shape: t, op: 'd', before: ['900', null] },
+      ]);
+      await reached(after.sequence);
+      const swapped = await parts.rows('public/t');
+      expect([...swapped.keys()].toSorted()).toEqual([...before.keys(), '901'].toSorted());
+      expect(swapped.get('901')?.['n']).toBeUndefined();
+      await undoSwap(replay, owner, T, quiet);
+      const back = await parts.rows('public/t');
+      for (const [id, row] of before) expect(back.get(id)).toEqual(row);
+      expect([...back.keys()].toSorted()).toEqual([...before.keys(), '901'].toSorted());
+      expect(back.get('901')?.['n']).toBe(9);
+    } finally {
+      await parts.close();
+    }
+  });
+});
