@@ -13,6 +13,7 @@ import { ConfigError, ExitCode, SluiceError } from '../runtime/errors.ts';
 import type { FailpointHook } from '../runtime/failpoints.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import { replayParts, requireOwnTopics } from './assemble/replay-parts.ts';
+import { readBackfills, writeBackfills } from './kept-backfills.ts';
 import { tailOf, tailText } from './log-tail-text.ts';
 import { tableControl } from './control-tables.ts';
 import { readPaused, writePaused } from './paused-tables.ts';
@@ -40,6 +41,7 @@ export async function createControl(
   const paused = new Set(ingest === null ? [] : await readPaused(lake));
   for (const id of paused) ingest?.pause(id);
   const jobs = backfillJobs(pipeline);
+  if (pipeline.reader !== null) jobs.restore(await readBackfills(lake));
   const replays = ingest === null ? null : await replayJobs(pipeline, config, failpoint);
 
   const lakeTable = (name: string): string =>
@@ -108,9 +110,11 @@ export async function createControl(
         throw new ConfigError('the rate is bytes a second', 'give a number above 0');
       const where = body['where'] ?? null;
       if (where !== null && typeof where !== 'string') throw new ConfigError('the condition is a text', 'give SQL');
-      return Promise.resolve(
-        jobs.start({ ...parseTableName(table), where, bytesPerSecond: rate, exact: body['exact'] === true }),
-      );
+      const parallel = body['parallel'] ?? 1;
+      if (typeof parallel !== 'number' || !Number.isInteger(parallel) || parallel < 1 || parallel > PARALLEL_MAX)
+        throw new ConfigError('steps at once are a whole number', `give 1 to ${PARALLEL_MAX}`);
+      const exact = body['exact'] === true;
+      return Promise.resolve(jobs.start({ ...parseTableName(table), where, bytesPerSecond: rate, exact, parallel }));
     },
     'check-tables': async () => {
       await checkTables(pipeline);
@@ -138,6 +142,8 @@ export async function createControl(
       return { table };
     },
     backfills: () => Promise.resolve({ backfills: jobs.list() }),
+    'pause-backfill': (body) => Promise.resolve(jobs.pause(sourceTable(pipeline, textField(body, 'table')))),
+    'resume-backfill': (body) => Promise.resolve(jobs.resume(sourceTable(pipeline, textField(body, 'table')))),
     'cancel-backfill': (body) => Promise.resolve(jobs.cancel(sourceTable(pipeline, textField(body, 'table')))),
     'fetch-keys': async (body) => {
       const { schema, table } = parseTableName(sourceTable(pipeline, textField(body, 'table')));
@@ -210,6 +216,8 @@ function numberField(body: ControlBody, name: string): number {
   throw new ConfigError(`'${name}' is a number`, 'give the id that the start answered');
 }
 
+/** Steps of a backfill that are read at once. */
+const PARALLEL_MAX = 16;
 const APPEAR_MS = 60_000;
 const APPEAR_POLL_MS = 100;
 
@@ -266,6 +274,7 @@ function backfillJobs(pipeline: Pipeline): BackfillJobs {
       if (source === null) throw otherHalf('reader');
       return withReadOnly(source, 'backfill', (session) => measureRead(session, request, rowsMax));
     },
+    keep: (walks) => writeBackfills(pipeline.lake, walks),
     sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms).unref()),
     now: Date.now,
   });

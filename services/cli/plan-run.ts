@@ -12,6 +12,7 @@ import type { Config } from '../runtime/config.ts';
 import { readIdentity } from './assemble/identity.ts';
 import { estimateRead, type ReadEstimate } from './source-estimate.ts';
 import { openTable } from './verify-tables.ts';
+import { costOf, type ReadCost } from './read-cost.ts';
 import { walFacts } from './wal-facts.ts';
 
 export interface PlannedObject {
@@ -24,11 +25,17 @@ export interface PlannedObject {
 
 export interface PlannedTable extends ReadEstimate {
   readonly table: string;
+  /** At the speed of a plain pipeline; a hint, no promise. */
+  readonly minutes: number;
   /** Null = it is taken; else why not, and what to do. */
   readonly refused: { readonly why: string; readonly remedy: string } | null;
 }
 
 export interface RunPlan {
+  /** Of the first read of all tables that are taken: rows, bytes, minutes, and the WAL that the slot holds back in that time. */
+  readonly firstRead: ReadCost;
+  /** Requests to the object store in 30 days, at most, when every table has something to commit at every trigger. */
+  readonly storeRequestsAMonth: number;
   readonly objects: readonly PlannedObject[];
   readonly tables: readonly PlannedTable[];
   /** WAL written just now, bytes a second: what the slot holds back for every second that the service is down. */
@@ -55,17 +62,34 @@ export async function planRun(
     const estimate = await estimateRead(session, schema, table, null);
     if (refusal === null) taken.push({ schema, table });
     const refused = refusal === null ? null : { why: refusal.message, remedy: refusal.remedy };
-    tables.push({ table: `${schema}.${table}`, ...estimate, refused });
+    tables.push({ table: `${schema}.${table}`, ...estimate, minutes: costOf(estimate, 0).minutes, refused });
   }
+  const wal = await walFacts(session);
+  const read = tables.filter(({ refused }) => refused === null);
+  const sum = (of: (table: PlannedTable) => number): number => read.reduce((total, table) => total + of(table), 0);
   return {
+    firstRead: costOf({ rows: sum(({ rows }) => rows), bytes: sum(({ bytes }) => bytes) }, wal.walBytesPerSecond),
+    storeRequestsAMonth: storeRequests(config, read.length),
     objects: [
       ...(await sourceObjects(config, session, taken)),
       ...logObjects(config, taken, topics),
       ...(await lakeObjects(lake, taken)),
     ],
     tables,
-    ...(await walFacts(session)),
+    ...wal,
   };
+}
+
+/** Plan, data, vector, commit of the table and of the checkpoint, and what is looked up and let go of. */
+const REQUESTS_PER_BATCH = 10;
+const MONTH_MS = 30 * 24 * 3600 * 1000;
+/** `consistent.json` of an idle pipeline. */
+const CUT_MS = 10_000;
+
+function storeRequests({ stream: { trigger } }: Config, tables: number): number {
+  // Run by a scheduler: as often as that says, counted here for one run.
+  if (trigger === 'available-now') return tables * REQUESTS_PER_BATCH;
+  return Math.round((tables * REQUESTS_PER_BATCH * MONTH_MS) / Math.max(trigger, 100) + MONTH_MS / CUT_MS);
 }
 
 async function sourceObjects(

@@ -119,6 +119,7 @@ export interface BackfillCall {
   readonly where?: string | null;
   readonly rate?: number | null;
   readonly exact?: boolean;
+  readonly parallel?: number;
 }
 
 /** Starts a backfill and follows it to its end. @throws SluiceError when it fails */

@@ -4,6 +4,7 @@
  * from where the log ended before that. In this order a crash in between leaves the table stopped, never past the gap.
  */
 import type { MergeBatch, MergeTable } from '../../lakehouse/merge/merge.ts';
+import { LogError } from '../log/log.ts';
 import type { LogReader } from '../log/log.ts';
 import type { LogOffset } from '../log/position.ts';
 import { progressBounds, readMarks } from '../stream/sources/mark-feed.ts';
@@ -41,12 +42,18 @@ export async function readLogTail(reader: LogReader, name: string, topic: string
     });
   }
   // Behind the marks: what a later mark says is at least this far.
-  const ends = await reader.bounds(topic);
-  return {
-    markSequence,
-    progressOffset,
-    nextOffsets: new Map([...ends].map(([partition, { end }]) => [partition, end])),
-  };
+  return { markSequence, progressOffset, nextOffsets: await endsOf(reader, topic) };
+}
+
+/** A topic that was deleted and is not made again yet begins at 0: the reader makes it when it reads the table again. */
+async function endsOf(reader: LogReader, topic: string): Promise<ReadonlyMap<number, LogOffset>> {
+  try {
+    const bounds = await reader.bounds(topic);
+    return new Map([...bounds].map(([partition, { end }]) => [partition, end]));
+  } catch (error) {
+    if (error instanceof LogError && error.code === 'LOG_TOPIC_MISSING') return new Map([[0, 0n as LogOffset]]);
+    throw error;
+  }
 }
 
 export interface RepositionOptions {

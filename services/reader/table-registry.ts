@@ -368,6 +368,9 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
         .map((route) => tableName(route.schema, route.table)),
     resnapshot,
     async repair(route, exact) {
+      // It may be what was lost.
+      await options.log.admin.ensureTopics({ [route.topic]: options.topic });
+      route.partitions = Math.max(1, (await options.log.reader.bounds(route.topic)).size);
       const fault = await privacy.load(route.schema, route.table);
       if (fault !== null) throw new ReaderError(fault.state, fault.detail, { remedy: fault.remedy });
       if (await publish(route.schema, route.table)) route.state = { ...route.state, waitForXid: await barrier() };

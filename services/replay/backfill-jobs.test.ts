@@ -5,6 +5,7 @@ import {
   type BackfillJobs,
   type BackfillPorts,
   type BackfillState,
+  type KeptBackfill,
   type SnapshotView,
 } from './backfill-jobs.ts';
 
@@ -49,6 +50,45 @@ async function ended(jobs: BackfillJobs): Promise<BackfillState | undefined> {
   throw new Error('the job does not end');
 }
 
+describe('a walk', () => {
+  it('is held, kept with its place, and taken up by another service', async () => {
+    const notes: (readonly KeptBackfill[])[] = [];
+    let held: BackfillJobs | null = null;
+    const first = fake({
+      fetchRows: () => {
+        held?.pause('public.t');
+        return Promise.resolve(5);
+      },
+      sleep: () => new Promise((resolve) => setTimeout(resolve, 1)),
+      keep: (walks) => {
+        notes.push(walks);
+        return Promise.resolve();
+      },
+    });
+    held = createBackfillJobs(first);
+    held.start({ ...REQUEST, where: 'true' });
+    for (let turn = 0; turn < 50; turn++) await Promise.resolve();
+    expect(held.list().at(-1)).toMatchObject({ phase: 'paused', rows: 5 });
+    const kept = notes.at(-1) ?? [];
+    expect(kept).toMatchObject([{ where: 'true', page: 512, rows: 5, paused: true }]);
+
+    const second = fake();
+    const jobs = createBackfillJobs(second);
+    jobs.restore(kept.map((walk) => ({ ...walk, paused: false })));
+    expect(await ended(jobs)).toMatchObject({ phase: 'done', rows: 19 });
+    expect(second.conditions).toEqual([`(true) AND ${pageRange(512, 1024)}`, `(true) AND ctid >= '(1024,0)'::tid`]);
+    held.cancel('public.t');
+  });
+
+  it('reads several steps at once', async () => {
+    const ports = fake();
+    const jobs = createBackfillJobs(ports);
+    jobs.start({ ...REQUEST, parallel: 2 });
+    expect(await ended(jobs)).toMatchObject({ phase: 'done', rows: 21 });
+    expect(ports.conditions).toEqual([pageRange(0, 512), pageRange(512, 1024), `ctid >= '(1024,0)'::tid`]);
+  });
+});
+
 describe('a backfill', () => {
   it('of a whole table follows the reader to the end of its snapshot', async () => {
     const views: (SnapshotView | null)[] = [
@@ -75,7 +115,7 @@ describe('a backfill', () => {
     const ports = fake();
     const jobs = createBackfillJobs(ports);
     jobs.start({ ...REQUEST, where: 'a > 1' });
-    expect(await ended(jobs)).toMatchObject({ phase: 'done', rows: 21, resumable: false });
+    expect(await ended(jobs)).toMatchObject({ phase: 'done', rows: 21, resumable: true });
     expect(ports.conditions).toEqual([
       `(a > 1) AND ${pageRange(0, 512)}`,
       `(a > 1) AND ${pageRange(512, 1024)}`,

@@ -15,9 +15,19 @@ export interface BackfillRequest {
   readonly bytesPerSecond: number | null;
   /** Of a whole table: rows that the source no longer has go first. */
   readonly exact: boolean;
+  /** Steps of a walk that are read at once; default 1. */
+  readonly parallel?: number;
 }
 
-export type BackfillPhase = 'running' | 'done' | 'failed' | 'cancelled';
+/** A walk as it is kept, so that a restart of the service goes on with it. */
+export interface KeptBackfill extends BackfillRequest {
+  /** First page that is not in the log yet. */
+  readonly page: number;
+  readonly rows: number;
+  readonly paused: boolean;
+}
+
+export type BackfillPhase = 'running' | 'paused' | 'done' | 'failed' | 'cancelled';
 
 export interface BackfillState {
   readonly id: number;
@@ -54,6 +64,8 @@ export interface BackfillPorts {
     request: BackfillRequest,
     rowsMax: number,
   ) => Promise<{ readonly pages: number; readonly few: boolean }>;
+  /** Keeps the walks that are not at their end. */
+  readonly keep?: (walks: readonly KeptBackfill[]) => Promise<void>;
   readonly sleep: (ms: number) => Promise<void>;
   readonly now: () => number;
 }
@@ -62,6 +74,12 @@ export interface BackfillJobs {
   /** @throws SluiceError BACKFILL_RUNNING; ConfigError for a condition that is none */
   start(request: BackfillRequest): BackfillState;
   list(): readonly BackfillState[];
+  /** Takes up walks that an earlier service left. */
+  restore(walks: readonly KeptBackfill[]): void;
+  /** Holds a walk between two steps, over a restart of the service, too. @throws SluiceError NO_BACKFILL, BACKFILL_WHOLE */
+  pause(table: string): BackfillState;
+  /** @throws SluiceError NO_BACKFILL */
+  resume(table: string): BackfillState;
   /** @throws SluiceError NO_BACKFILL */
   cancel(table: string): BackfillState;
 }
@@ -81,63 +99,104 @@ const KEPT = 50;
 export function createBackfillJobs(ports: BackfillPorts): BackfillJobs {
   const jobs: Job[] = [];
   let ids = 0;
-  const running = (table: string): Job | undefined =>
-    jobs.find((job) => job.table === table && job.phase === 'running');
+  const walks = new Map<Job, KeptBackfill>();
+  const isLive = ({ phase }: Job): boolean => phase === 'running' || phase === 'paused';
+  const live = (table: string): Job | undefined => jobs.find((job) => job.table === table && isLive(job));
+  let keeping: Promise<unknown> = Promise.resolve();
+  /** A note that fails costs a step that is read twice. */
+  const keep = (): void => {
+    const notes = [...walks].filter(([job]) => isLive(job)).map(([, walk]) => walk);
+    keeping = keeping.then(() => ports.keep?.(notes)).catch(() => undefined);
+  };
+
+  function begin(request: BackfillRequest, from: KeptBackfill | null): Job {
+    const job: Job = {
+      id: ++ids,
+      table: `${request.schema}.${request.table}`,
+      where: request.where,
+      phase: from?.paused === true ? 'paused' : 'running',
+      rows: from?.rows ?? 0,
+      progress: 0,
+      startedAtMs: ports.now(),
+      leftMs: null,
+      resumable: true,
+      error: null,
+    };
+    jobs.push(job);
+    if (jobs.length > KEPT) jobs.splice(0, jobs.length - KEPT);
+    if (!isWalk(request)) void settle(job, readTable(job, request, ports));
+    else {
+      const note = (page: number): void => {
+        walks.set(job, { ...request, page, rows: job.rows, paused: job.phase === 'paused' });
+        keep();
+      };
+      note(from?.page ?? 0);
+      void settle(job, walk(job, request, ports, from?.page ?? 0, note));
+    }
+    return job;
+  }
+
+  async function settle(job: Job, work: Promise<void>): Promise<void> {
+    try {
+      await work;
+      end(job, 'done');
+    } catch (error) {
+      job.error = failureOf(error);
+      end(job, 'failed');
+    }
+    if (walks.delete(job)) keep();
+  }
+
+  function liveWalk(table: string): Job {
+    const job = live(table);
+    if (job === undefined)
+      throw new SluiceError('NO_BACKFILL', `no backfill of ${table} is running`, {
+        exit: ExitCode.usage,
+        remedy: 'see `sluice backfill status`',
+      });
+    if (!walks.has(job))
+      throw new SluiceError('BACKFILL_WHOLE', `${table} is read whole, as in its first snapshot`, {
+        exit: ExitCode.usage,
+        remedy:
+          'that is carried to its end; a backfill with --rate, --parallel or a condition can be held and cancelled',
+      });
+    return job;
+  }
+  const turn = (table: string, phase: 'running' | 'paused' | 'cancelled'): BackfillState => {
+    const job = liveWalk(table);
+    job.phase = phase;
+    const note = walks.get(job);
+    if (note !== undefined) walks.set(job, { ...note, paused: phase === 'paused' });
+    keep();
+    return { ...job };
+  };
 
   return {
     start(request) {
       const table = `${request.schema}.${request.table}`;
       if (request.where !== null) requireCondition(request.where);
-      if (running(table) !== undefined)
+      if (live(table) !== undefined)
         throw new SluiceError('BACKFILL_RUNNING', `a backfill of ${table} is running`, {
           exit: ExitCode.findings,
-          remedy: `wait for it, or \`sluice backfill ${table} --cancel\``,
+          remedy: `wait for it, or \`sluice backfill cancel ${table}\``,
         });
-      const job: Job = {
-        id: ++ids,
-        table,
-        where: request.where,
-        phase: 'running',
-        rows: 0,
-        progress: 0,
-        startedAtMs: ports.now(),
-        leftMs: null,
-        resumable: request.where === null && request.bytesPerSecond === null,
-        error: null,
-      };
-      jobs.push(job);
-      if (jobs.length > KEPT) jobs.splice(0, jobs.length - KEPT);
-      const work = job.resumable ? readTable(job, request, ports) : walk(job, request, ports);
-      work.then(
-        () => end(job, 'done'),
-        (error: unknown) => {
-          job.error = failureOf(error);
-          end(job, 'failed');
-        },
-      );
-      return { ...job };
+      return { ...begin(request, null) };
     },
     list: () => jobs.map((job) => ({ ...job })),
-    cancel(table) {
-      const job = running(table);
-      if (job === undefined)
-        throw new SluiceError('NO_BACKFILL', `no backfill of ${table} is running`, {
-          exit: ExitCode.usage,
-          remedy: 'see `sluice status`',
-        });
-      if (job.resumable)
-        throw new SluiceError('BACKFILL_WHOLE', `${table} is read whole, as in its first snapshot`, {
-          exit: ExitCode.usage,
-          remedy: 'that is carried to its end; a backfill with --rate or --where can be cancelled',
-        });
-      job.phase = 'cancelled';
-      return { ...job };
+    restore(kept) {
+      for (const each of kept) if (live(`${each.schema}.${each.table}`) === undefined) begin(each, each);
     },
+    pause: (table) => turn(table, 'paused'),
+    resume: (table) => turn(table, 'running'),
+    cancel: (table) => turn(table, 'cancelled'),
   };
 }
 
+const isWalk = ({ where, bytesPerSecond, parallel }: BackfillRequest): boolean =>
+  where !== null || bytesPerSecond !== null || (parallel ?? 1) > 1;
+
 function end(job: Job, phase: BackfillPhase): void {
-  if (job.phase === 'running') job.phase = phase;
+  if (job.phase === 'running' || job.phase === 'paused') job.phase = phase;
   if (job.phase === 'done') job.progress = 1;
   job.leftMs = job.phase === 'done' ? 0 : null;
 }
@@ -161,21 +220,45 @@ async function readTable(job: Job, { schema, table, exact }: BackfillRequest, po
   }
 }
 
-async function walk(job: Job, request: BackfillRequest, ports: BackfillPorts): Promise<void> {
+async function walk(
+  job: Job,
+  request: BackfillRequest,
+  ports: BackfillPorts,
+  from: number,
+  note: (page: number) => void,
+): Promise<void> {
   const { schema, table, where, bytesPerSecond } = request;
+  await held(job, ports);
   const { pages, few } = await retrying(ports, () => ports.measure(request, FEW_ROWS));
-  if (few && where !== null) {
+  if (few && where !== null && job.phase === 'running') {
     job.rows = await retrying(ports, () => ports.fetchRows(schema, table, where));
     return;
   }
-  for (let page = 0; job.phase === 'running'; page += PAGES_PER_CHUNK) {
-    const last = page + PAGES_PER_CHUNK >= pages;
-    const condition = `${where === null ? '' : `(${where}) AND `}${pageRange(page, last ? null : page + PAGES_PER_CHUNK)}`;
-    job.rows += await retrying(ports, () => ports.fetchRows(schema, table, condition));
-    if (last) return;
-    advance(job, (page + PAGES_PER_CHUNK) / pages, ports);
-    if (bytesPerSecond !== null) await rest(job, (PAGES_PER_CHUNK * PAGE_BYTES * 1_000) / bytesPerSecond, ports);
+  const parallel = Math.max(1, request.parallel ?? 1);
+  const step = async (page: number): Promise<void> => {
+    const condition = `${where === null ? '' : `(${where}) AND `}${pageRange(page, page + PAGES_PER_CHUNK >= pages ? null : page + PAGES_PER_CHUNK)}`;
+    // Not `rows += await`: several steps end in between.
+    const rows = await retrying(ports, () => ports.fetchRows(schema, table, condition));
+    job.rows += rows;
+  };
+  for (let page = from; job.phase === 'running';) {
+    const starts = [page];
+    while (starts.length < parallel && page + starts.length * PAGES_PER_CHUNK < pages)
+      starts.push(page + starts.length * PAGES_PER_CHUNK);
+    await Promise.all(starts.map(step));
+    page += starts.length * PAGES_PER_CHUNK;
+    if (page >= pages) return;
+    note(page);
+    advance(job, page / pages, ports);
+    if (bytesPerSecond !== null)
+      await rest(job, (starts.length * PAGES_PER_CHUNK * PAGE_BYTES * 1_000) / bytesPerSecond, ports);
+    await held(job, ports);
   }
+}
+
+/** While somebody has paused it. */
+async function held(job: Job, ports: BackfillPorts): Promise<void> {
+  while (job.phase === 'paused') await ports.sleep(POLL_MS);
 }
 
 /** Rows that lie in these pages; the last range is open, for what was appended meanwhile. */

@@ -165,10 +165,38 @@ logging: {level: warn}
     expect(await verify('orders')).toMatchObject({ code: 0, equal: true });
   });
 
+  it('backfill of a range of keys and of rows since a transaction; held over a restart, it goes on with its place', async () => {
+    await unheard('orders', `update orders set note = 'range' where id between 2100 and 2199`);
+    const range = await sluice('backfill', 'orders', '--from-key', '2100', '--to-key', '2149', '--json');
+    expect(range, range.err).toMatchObject({ code: 0, json: { phase: 'done', rows: 50 } });
+    expect(await verify('orders')).toMatchObject({ differing: 50 });
+    const xmin = (await database.query(`select xmin::text as x from orders where id = 2150`))[0]?.['x'] ?? '';
+    const since = await sluice('backfill', 'orders', '--since-xmin', String(xmin), '--json');
+    expect(since, since.err).toMatchObject({ code: 0, json: { phase: 'done' } });
+    expect(await verify('orders')).toMatchObject({ code: 0, equal: true });
+    await unheard('lines', `update lines set n = -7 where order_id between 100 and 110`);
+    const lines = await sluice('backfill', 'lines', '--from-key', '[100, ""]', '--to-key', '[110, "zzz"]', '--json');
+    expect(lines, lines.err).toMatchObject({ code: 0, json: { rows: 11 } });
+    expect(await verify('lines')).toMatchObject({ equal: true });
+
+    await unheard('other', `update other set v = 'held' where id % 2 = 0`);
+    const asked = startSluice(['backfill', 'other', '--rate', '1KB'], options);
+    await waitFor('the walk', async () => (await sluice('backfill', 'status', 'other')).out.includes('running'));
+    expect(await sluice('backfill', 'pause', 'other')).toMatchObject({ code: 0 });
+    asked.kill('SIGTERM');
+    await asked.ended;
+    await stop();
+    await start();
+    expect(await sluice('backfill', 'status')).toMatchObject({ out: expect.stringContaining('paused') });
+    expect(await sluice('backfill', 'resume', 'other')).toMatchObject({ code: 0 });
+    await waitFor('its end', async () => (await sluice('backfill', 'status')).out.includes('done'));
+    expect(await verify('other')).toMatchObject({ code: 0, equal: true });
+  });
+
   it('backfill within a rate; --exact removes what the source no longer has', async () => {
     await unheard('orders', `delete from orders where id between 3000 and 3049`);
     const done = await sluice('backfill', 'orders', '--rate', '100MB', '--exact', '--json');
-    expect(done, done.err).toMatchObject({ code: 0, json: { phase: 'done', resumable: false, removed: 50 } });
+    expect(done, done.err).toMatchObject({ code: 0, json: { phase: 'done', resumable: true, removed: 50 } });
     expect(await verify('orders')).toMatchObject({ code: 0, equal: true });
   });
 

@@ -8,6 +8,7 @@ import { openSource } from '../assemble/source.ts';
 import { withConfig, type CommandModule } from '../command.ts';
 import { planRun, type KnownTopics, type RunPlan } from '../plan-run.ts';
 import { formatBytes, printColumns } from '../print-columns.ts';
+import { describeCost } from '../read-cost.ts';
 import { withReadOnly } from '../source-estimate.ts';
 
 interface Flags {
@@ -58,10 +59,16 @@ function describe(plan: RunPlan): string {
   ]);
   let text = printColumns(['', 'object', 'name', 'by'], objects);
   const taken = plan.tables.filter(({ refused }) => refused === null);
-  const rows = taken.map(({ table, rows: n, bytes }) => [table, String(n), formatBytes(bytes)]);
-  if (rows.length > 0) text += `\n${printColumns(['table', 'rows', 'bytes'], rows)}`;
+  const rows = taken.map(({ table, rows: n, bytes, minutes }) => [
+    table,
+    String(n),
+    formatBytes(bytes),
+    String(minutes),
+  ]);
+  if (rows.length > 0) text += `\n${printColumns(['table', 'rows', 'bytes', 'minutes'], rows)}`;
   for (const { table, refused } of plan.tables)
     if (refused !== null) text += `\nrefused ${table}: ${refused.why}\n  ${refused.remedy}\n`;
+  text += `\nthe first read: ${describeCost(plan.firstRead)}\nrequests to the store: at most ${plan.storeRequestsAMonth} a month, with changes in every table at every trigger\n`;
   const limit = plan.walLimitBytes === null ? 'without a limit' : `at most ${formatBytes(plan.walLimitBytes)}`;
   text += `\nthe source writes ${formatBytes(plan.walBytesPerSecond)} of WAL a second now; while the service is down the slot holds it back, ${limit}\n`;
   return `${text}nothing was created\n`;
