@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
+import { lintContract } from './lint.ts';
 import { didYouMean, nearest } from './nearest.ts';
 import { parseContract } from './parse.ts';
 import { canonicalPgType, parsePgType } from './pg-type.ts';
@@ -158,5 +159,23 @@ describe('writeYaml', () => {
         f: 12_345_678_901_234_567_890n,
       }),
     ).toBe("a: 0.10\nb: 'yes'\nc: '2024-01-01'\nd: 'x: y'\nf: 12345678901234567890\n");
+  });
+});
+
+describe('text that is no YAML', () => {
+  it.each([
+    ['a syntax error', 'a: [1\nb: }', 'YAML_SYNTAX'],
+    ['tabs', 'schema:\n\t- name: t\n', 'YAML_SYNTAX'],
+    ['bytes that are no UTF-8', Buffer.from('id: caf\xe9\n', 'latin1').toString('utf8'), 'YAML_SYNTAX'],
+    ['nothing', '', 'YAML_SYNTAX'],
+  ])('%s has one cause, and findings of no other kind', (_name, text, code) => {
+    const { findings, contract } = lintContract(text, 'x');
+    expect(contract).toBeNull();
+    expect([...new Set(findings.map((finding) => finding.code))]).toEqual([code]);
+  });
+
+  it('says where the first foreign byte stands', () => {
+    const text = Buffer.from('id: x\nname: caf\xe9\n', 'latin1').toString('utf8');
+    expect(lintContract(text, 'x').findings[0]).toMatchObject({ line: 2, column: 10 });
   });
 });

@@ -53,6 +53,9 @@ const START: TextPosition = { line: 1, column: 1 };
 export function readYaml(text: string): YamlTree {
   if (Buffer.byteLength(text) > CONTRACT_TEXT_BYTES_MAX)
     return failed('TOO_LARGE', `the file is larger than ${CONTRACT_TEXT_BYTES_MAX} bytes`, START);
+  const foreign = text.indexOf('\ufffd');
+  if (foreign >= 0)
+    return failed('YAML_SYNTAX', 'the file is not UTF-8: a byte here is no character', placeOf(text, foreign));
   const lines = new LineCounter();
   const documents = parseAllDocuments(text, {
     lineCounter: lines,
@@ -82,8 +85,17 @@ export function readYaml(text: string): YamlTree {
     if (problems.length === 0) problems.push({ code: 'YAML_SYNTAX', message: 'the file is empty', at: START });
     return { root: null, problems };
   }
+  // What a parser makes of broken text is guesswork: its findings would only follow from the first.
+  if (problems.some(({ code }) => code === 'YAML_SYNTAX')) return { root: null, problems };
   const builder = createBuilder(document, position, problems);
-  return { root: builder(document.contents), problems };
+  const root = builder(document.contents);
+  const unusable = problems.some(({ code }) => code === 'TOO_LARGE' || code === 'YAML_SYNTAX');
+  return { root: unusable ? null : root, problems };
+}
+
+function placeOf(text: string, offset: number): TextPosition {
+  const before = text.slice(0, offset);
+  return { line: before.split('\n').length, column: offset - before.lastIndexOf('\n') };
 }
 
 function createBuilder(
