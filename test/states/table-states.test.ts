@@ -186,16 +186,6 @@ logging: {level: warn}
     );
     await mendByPage('broken_rule', 'CONTRACT_FAILED');
   });
-  it('SCHEMA_CONFLICT goes on by what its page prints, once the contract keeps the old type', async () => {
-    const text = readFileSync(contract('retyped'), 'utf8');
-    const kept = text.replace(
-      /( +)physicalType: (integer|text)\n$/,
-      '$1physicalType: $2\n$1customProperties:\n$1  - {property: physicalTypes, value: {delta: integer}}\n',
-    );
-    expect(kept).not.toBe(text);
-    writeFileSync(contract('retyped'), kept);
-    await mendByPage('retyped', 'SCHEMA_CONFLICT');
-  });
   it('TABLE_MISSING leaves the table readable, as its page shows', async () => {
     const shown = await sluice(...statePage('TABLE_MISSING', 'public.gone').command);
     expect(shown, shown.err).toMatchObject({ code: 0 });

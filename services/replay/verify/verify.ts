@@ -84,7 +84,7 @@ export interface VerifyOptions {
   readonly differencesMax: number;
   /** Rows of both sides held at once while differing buckets are compared. */
   readonly imagesMax: number;
-  /** Candidates re-checked; with more the table is called different at once, and the first of them are shown. */
+  /** Candidates re-checked at once. */
   readonly candidatesMax: number;
   /** Compare only these; null = all. */
   readonly sample: Sample | null;
@@ -108,30 +108,24 @@ export async function verifyTable(
   options: VerifyOptions = VERIFY_DEFAULTS,
 ): Promise<TableVerification> {
   const first = await firstPass(table, ports, options);
-  let candidates = first.candidates;
-  let previous: Map<string, string> | null = null;
-  let settled: Difference[] = [];
+  const keys = [...first.candidates];
+  const settled: Difference[] = [];
+  let unsettled = 0;
   let rounds = 0;
-  while (candidates.size > 0 && rounds < options.roundsMax) {
-    rounds += 1;
-    const now = await recheck(table, ports, [...candidates], options.conditional);
-    const next = new Set<string>();
-    settled = [];
-    const seen = new Map<string, string>();
-    for (const difference of now) {
-      const print = [difference.source, difference.lake].map((image) => `${image?.copies} ${image?.print}`).join(' ');
-      seen.set(difference.key, print);
-      if (previous?.get(difference.key) === print) settled.push(difference);
-      else next.add(difference.key);
-    }
-    previous = seen;
-    candidates = next.size === 0 ? next : new Set([...next, ...settled.map((difference) => difference.key)]);
+  // In parts, so that the images in hand stay few; enough differences to show make the rest of no interest.
+  for (let at = 0; at < keys.length && settled.length < options.differencesMax; at += options.candidatesMax) {
+    const part = await settle(table, ports, keys.slice(at, at + options.candidatesMax), options);
+    settled.push(...part.settled);
+    unsettled += part.unsettled;
+    rounds = Math.max(rounds, part.rounds);
   }
+  // What was not looked at is not called equal.
+  if (first.cut && settled.length === 0) unsettled += 1;
   const parked = settled.length > 0 ? await ports.parked(table) : new Set<string>();
   const differences = settled.filter((difference) => !parked.has(difference.key));
   return {
     table: `${table.schema}.${table.table}`,
-    equal: differences.length === 0 && candidates.size === 0,
+    equal: differences.length === 0 && unsettled === 0,
     sourceRows: first.sourceRows,
     // Which of the lake's rows the condition selects is known of the differing ones alone.
     lakeRows: options.conditional
@@ -142,13 +136,52 @@ export async function verifyTable(
     lakeVersion: first.lakeVersion,
     parkedKeys: settled.length - differences.length,
     differences: differences.slice(0, options.differencesMax),
-    unsettled: candidates.size === 0 ? 0 : candidates.size - settled.length,
+    unsettled,
     rounds,
   };
 }
 
+interface Settled {
+  readonly settled: readonly Difference[];
+  readonly unsettled: number;
+  readonly rounds: number;
+}
+
+/** Looks at candidates again, each round at a newer LSN, until each is equal or both its images stood still and differ. */
+async function settle(
+  table: TableShape,
+  ports: VerifyPorts,
+  keys: readonly string[],
+  options: VerifyOptions,
+): Promise<Settled> {
+  let candidates: readonly string[] = keys;
+  let previous: Map<string, string> | null = null;
+  let settled: Difference[] = [];
+  let moving = 0;
+  let rounds = 0;
+  while (candidates.length > 0 && rounds < options.roundsMax) {
+    rounds += 1;
+    const now = await recheck(table, ports, candidates, options.conditional);
+    const seen = new Map<string, string>();
+    settled = [];
+    moving = 0;
+    for (const difference of now) {
+      const print = [difference.source, difference.lake].map((image) => `${image?.copies} ${image?.print}`).join(' ');
+      seen.set(difference.key, print);
+      if (previous?.get(difference.key) === print) settled.push(difference);
+      else moving += 1;
+    }
+    previous = seen;
+    candidates = moving === 0 ? [] : now.map(({ key }) => key);
+  }
+  return { settled, unsettled: moving, rounds };
+}
+
 const count = (differences: readonly Difference[], kind: DifferenceKind): number =>
   differences.reduce((sum, each) => sum + (each.kind === kind ? 1 : 0), 0);
+
+/** So many parts of candidates are kept, as keys alone. */
+const CANDIDATE_PARTS = 20;
 
 interface FirstPass {
   readonly lsn: bigint;
@@ -156,6 +189,8 @@ interface FirstPass {
   readonly sourceRows: number;
   readonly lakeRows: number;
   readonly candidates: Set<string>;
+  /** There were more: the rest was not looked at. */
+  readonly cut: boolean;
 }
 
 async function firstPass(table: TableShape, ports: VerifyPorts, options: VerifyOptions): Promise<FirstPass> {
@@ -169,11 +204,13 @@ async function firstPass(table: TableShape, ports: VerifyPorts, options: VerifyO
     const lakeSums = await lake.sums(buckets, sample);
     const wanted = compareBuckets(sourceSums, lakeSums);
     const candidates = new Set<string>();
+    let cut = false;
     if (wanted.size > 0) {
       for (const group of groupBuckets(wanted, [sourceSums, lakeSums], options.imagesMax)) {
         const [left, right] = [await source.images(buckets, group), await lake.images(buckets, group)];
         for (const difference of differencesOf(table, left, right)) candidates.add(difference.key);
-        if (candidates.size >= options.candidatesMax) break;
+        cut = candidates.size >= options.candidatesMax * CANDIDATE_PARTS;
+        if (cut) break;
       }
     }
     return {
@@ -182,6 +219,7 @@ async function firstPass(table: TableShape, ports: VerifyPorts, options: VerifyO
       sourceRows: sourceSums.rows,
       lakeRows: lakeSums.rows,
       candidates,
+      cut,
     };
   } finally {
     await source.close();
