@@ -56,7 +56,8 @@ export async function withTableOwner<T>(
     // First what stands in the log: the work must know every event of its keys, parked ones too.
     await pipeline.ingest?.drain(signal);
     // With Kafka the tables are shared out to this worker first; then they, too, come to the log's end.
-    for (const until = Date.now() + SHARED_MS; pipeline.ingest?.status().tables.length === 0 && Date.now() < until;)
+    const shared = config.log.kind === 'kafka' ? SHARED_MS : 0;
+    for (const until = Date.now() + shared; pipeline.ingest?.status().tables.length === 0 && Date.now() < until;)
       await sleep(SHARED_POLL_MS, undefined, { signal });
     await pipeline.ingest?.drain(signal);
     const actions = await createControl(pipeline, config, metrics, failpoint);

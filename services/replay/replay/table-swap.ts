@@ -15,7 +15,7 @@ import type { Commit, TxnAction } from '../../../lakehouse/table/actions.ts';
 import { openSnapshot, type Snapshot } from '../../../lakehouse/table/snapshot.ts';
 import { copyObjects, objectsOf, replaceRows } from '../../../lakehouse/upkeep/replace-rows.ts';
 import { restoreTable } from '../../../lakehouse/upkeep/restore.ts';
-import { FENCE_FOLDER, FENCE_MEMBER } from '../../../lakehouse/merge/fences.ts';
+import { FENCE_MEMBER } from '../../../lakehouse/merge/fences.ts';
 import type { OwnedTable } from '../../ingest/ingest-options.ts';
 import type { IngestTable } from '../../ingest/ingest-table.ts';
 import { tableFolder } from '../../ingest/table-target.ts';
@@ -39,6 +39,7 @@ import {
   writeSwap,
 } from './replay-record.ts';
 import type { BuildRecord, SwapRecord } from './replay-record.ts';
+import { COPY_FRESH_MS, copyAhead, copyFences } from './swap-copy.ts';
 import { quarantineAt, replaceQuarantine } from './swap-quarantine.ts';
 
 export interface SwapOptions {
@@ -58,8 +59,6 @@ export interface SwapResult {
 }
 
 const swapAppId = (name: string): string => `${name}/swap`;
-/** Copies older than this are made anew before a commit names them: VACUUM could be about to take them. */
-const COPY_FRESH_MS = 24 * 3600 * 1000;
 const WAIT_MS = 120_000;
 const POLL_MS = 100;
 
@@ -300,47 +299,6 @@ async function swappable(parts: ReplayParts, table: TableId, into: TableId): Pro
       'discard that one and build it anew, so that all its rows come by one contract',
     );
   return record;
-}
-
-/** The bulk is copied while batches go on; in the table's turn only what came since is left. */
-async function copyAhead(
-  parts: ReplayParts,
-  from: ObjectStore,
-  to: ObjectStore,
-  options: SwapOptions,
-): Promise<number> {
-  const source = await openSnapshot(from);
-  const total = [...source.files].reduce((sum, file) => sum + Number(file.size), 0);
-  let copied = 0;
-  return copyObjects(from, to, objectsOf(source), {
-    freshSinceMs: parts.now() - COPY_FRESH_MS,
-    signal: options.signal,
-    async onCopied(bytes) {
-      copied += bytes;
-      options.onProgress(Math.min(0.9, (0.9 * copied) / Math.max(1, total)));
-      await parts.failpoint('during-swap-copy');
-    },
-  });
-}
-
-/** Deletes that only the built table saw (their rows were parked in the other one) stay fenced. */
-async function copyFences(
-  from: ObjectStore,
-  to: ObjectStore,
-  number: number,
-): Promise<{ readonly keys: readonly string[]; readonly bytes: number }> {
-  const keys: string[] = [];
-  let bytes = 0;
-  for await (const { key } of from.list(FENCE_FOLDER)) {
-    if (!key.endsWith('.parquet')) continue;
-    const body = await from.get(key);
-    // Names of joined fence files tell of versions: of this table they would tell lies.
-    const own = `${FENCE_FOLDER}swap-${number}-${keys.length}.parquet`;
-    await to.put(own, body);
-    keys.push(own);
-    bytes += body.byteLength;
-  }
-  return { keys, bytes };
 }
 
 async function beginSwap(
