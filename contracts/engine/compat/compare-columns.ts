@@ -256,7 +256,9 @@ function comparePrivacy(subject: string, old: Column, now: Column): Change[] {
 }
 
 const STRENGTH: readonly (string | null)[] = [null, 'mask', 'hash', 'null', 'drop'];
-const weaker = (before: string, after: string | null): boolean => STRENGTH.indexOf(after) < STRENGTH.indexOf(before);
+/** A mask says nothing of a value, a pseudonym which values are equal: neither stands for the other without a note. */
+const weaker = (before: string, after: string | null): boolean =>
+  STRENGTH.indexOf(after) < STRENGTH.indexOf(before) || (before === 'mask' && after === 'hash');
 
 function compareActions(subject: string, old: Column, now: Column): Change[] {
   if (old.onViolation === now.onViolation) return [];

@@ -1,0 +1,208 @@
+/** More pairs of contracts of the kinds in the compatibility table: what changes, and all that is said about it. */
+import { describe, expect, it } from 'vitest';
+import type { Contract } from '../model.ts';
+import { ContractError, parseContract } from '../parse.ts';
+import { compareContracts } from './compare-contracts.ts';
+
+function contract(columns: readonly string[], rest = '', head = 'v3.1.0'): Contract {
+  const text = `apiVersion: ${head}
+kind: DataContract
+id: shop.public.t
+version: 1.0.0
+status: active
+${rest}schema:
+  - id: t
+    name: t
+    properties:
+${columns.map((column) => `      - {${column}}\n`).join('')}`;
+  const { contract: parsed, findings } = parseContract(text, 't.odcs.yaml');
+  if (parsed === null) throw new ContractError(findings);
+  return parsed;
+}
+
+const key = (name: string, position: number): string =>
+  `id: k_${name}, name: ${name}, logicalType: integer, physicalType: bigint, primaryKey: true, primaryKeyPosition: ${position}, required: true`;
+const K = key('k', 1);
+const a = (body: string): string => `id: a, name: a, ${body}`;
+const items = (properties: string): string =>
+  a(`logicalType: array, physicalType: jsonb, items: {logicalType: object, properties: [${properties}]}`);
+const rule = (values: string): string =>
+  a(
+    `logicalType: string, physicalType: text, quality: [{id: s, metric: invalidValues, arguments: {validValues: [${values}]}, mustBe: 0}]`,
+  );
+const list = (values: readonly string[]): string =>
+  a(`logicalType: string, physicalType: text, enum: [${values.map((value) => `{value: ${value}}`).join(', ')}]`);
+const custom = (name: string, value: string): string => `customProperties: [{property: ${name}, value: ${value}}]`;
+const type = (physical: string, logical = 'number'): string =>
+  a(`logicalType: ${logical}, physicalType: '${physical}'`);
+const sla = (value: string, unit: string): string =>
+  `slaProperties: [{id: l, property: latency, value: ${value}, unit: ${unit}, element: t.k}]\n`;
+
+/** Codes with their subjects, in order. */
+function changes(before: Contract, after: Contract): string[] {
+  return compareContracts(before, after)
+    .map(({ code, subject }) => `${code} ${subject}`)
+    .toSorted();
+}
+
+type Pair = readonly [string, readonly string[], readonly string[], readonly string[]];
+
+const PAIRS: readonly Pair[] = [
+  [
+    'a field added in an array of objects',
+    [K, items('{name: x, logicalType: string}')],
+    [K, items('{name: x, logicalType: string}, {name: y, logicalType: string}')],
+    ['COLUMN_ADDED t.a[].y'],
+  ],
+  [
+    'a field removed there',
+    [K, items('{name: x, logicalType: string}, {name: y, logicalType: string}')],
+    [K, items('{name: x, logicalType: string}')],
+    ['COLUMN_REMOVED t.a[].y'],
+  ],
+  [
+    'a field there becomes required',
+    [K, items('{name: x, logicalType: string}')],
+    [K, items('{name: x, logicalType: string, required: true}')],
+    ['REQUIRED t.a[].x'],
+  ],
+  [
+    'a field there is renamed by its id',
+    [K, items('{id: i, name: x, logicalType: string}')],
+    [K, items('{id: i, name: y, logicalType: string}')],
+    ['COLUMN_RENAMED t.a[].y'],
+  ],
+  [
+    'another type there',
+    [K, items('{name: x, logicalType: string}')],
+    [K, items('{name: x, logicalType: integer}')],
+    ['TYPE_CHANGED t.a[].x'],
+  ],
+  ['a key column added', [key('k', 1)], [key('k', 1), key('l', 2)], ['KEY_CHANGED t', 'REQUIRED_ADDED t.l']],
+  ['the key in another order', [key('k', 1), key('l', 2)], [key('k', 2), key('l', 1)], ['KEY_REORDERED t']],
+  ['columns in another order', [K, a('logicalType: string')], [a('logicalType: string'), K], ['DOCS t']],
+  ['an enum of 3.1 gets a value', [K, rule('x, y')], [K, rule('x, y, z')], ['ENUM_ADDED t.a']],
+  ['an enum of 3.1 loses one', [K, rule('x, y')], [K, rule('x')], ['ENUM_REMOVED t.a']],
+  ['both at once', [K, rule('x, y')], [K, rule('y, z')], ['ENUM_ADDED t.a', 'ENUM_REMOVED t.a']],
+  ['an enum in another order', [K, rule('x, y')], [K, rule('y, x')], []],
+  ['numeric with more of both', [K, type('numeric(10,2)')], [K, type('numeric(14,4)')], ['TYPE_WIDENED t.a']],
+  ['numeric with fewer integer digits', [K, type('numeric(12,2)')], [K, type('numeric(12,4)')], ['TYPE_CHANGED t.a']],
+  ['numeric with fewer of both', [K, type('numeric(14,4)')], [K, type('numeric(10,2)')], ['TYPE_NARROWED t.a']],
+  ['numeric loses its bounds', [K, type('numeric(14,4)')], [K, type('numeric')], ['TYPE_WIDENED t.a']],
+  ['respelled', [K, type('decimal(10, 2)')], [K, type('NUMERIC(10,2)')], []],
+  [
+    'varchar gets longer',
+    [K, type('varchar(10)', 'string')],
+    [K, type('character varying(20)', 'string')],
+    ['TYPE_WIDENED t.a'],
+  ],
+  ['varchar becomes text', [K, type('varchar(10)', 'string')], [K, type('text', 'string')], ['TYPE_WIDENED t.a']],
+  ['text becomes varchar', [K, type('text', 'string')], [K, type('varchar(10)', 'string')], ['TYPE_NARROWED t.a']],
+  ['float4 to float8', [K, type('real')], [K, type('double precision')], ['TYPE_WIDENED t.a']],
+  ['bigint to smallint', [K, type('bigint', 'integer')], [K, type('smallint', 'integer')], ['TYPE_NARROWED t.a']],
+  ['integer to numeric', [K, type('integer', 'integer')], [K, type('numeric(12,2)')], ['TYPE_CHANGED t.a']],
+  [
+    'an array of it',
+    [K, type('integer', 'integer')],
+    [K, a("logicalType: array, physicalType: 'integer[]', items: {logicalType: integer}")],
+    ['TYPE_CHANGED t.a'],
+  ],
+  [
+    'a lower bound rises',
+    [K, a('logicalType: integer, physicalType: bigint, logicalTypeOptions: {minimum: 1}')],
+    [K, a('logicalType: integer, physicalType: bigint, logicalTypeOptions: {minimum: 2}')],
+    ['RULE_TIGHTENED t.a'],
+  ],
+  [
+    'it falls, beyond a double',
+    [K, a('logicalType: integer, physicalType: bigint, logicalTypeOptions: {minimum: 9007199254740993}')],
+    [K, a('logicalType: integer, physicalType: bigint, logicalTypeOptions: {minimum: 9007199254740992}')],
+    ['RULE_LOOSENED t.a'],
+  ],
+  [
+    'a pattern changes',
+    [K, a("logicalType: string, physicalType: text, logicalTypeOptions: {pattern: '^a'}")],
+    [K, a("logicalType: string, physicalType: text, logicalTypeOptions: {pattern: '^b'}")],
+    ['RULE_CHANGED t.a'],
+  ],
+  ['required', [K, a('logicalType: string')], [K, a('logicalType: string, required: true')], ['REQUIRED t.a']],
+  [
+    'no longer required',
+    [K, a('logicalType: string, required: true')],
+    [K, a('logicalType: string')],
+    ['NULLABLE t.a'],
+  ],
+  ['unique', [K, a('logicalType: string')], [K, a('logicalType: string, unique: true')], ['UNIQUE_ADDED t.a']],
+  [
+    'no longer unique',
+    [K, a('logicalType: string, unique: true')],
+    [K, a('logicalType: string')],
+    ['UNIQUE_REMOVED t.a'],
+  ],
+  [
+    'renamed by its id',
+    [K, a('logicalType: string')],
+    [K, 'id: a, name: b, logicalType: string'],
+    ['COLUMN_RENAMED t.b'],
+  ],
+  [
+    'dropped and another added',
+    [K, a('logicalType: string')],
+    [K, 'id: b, name: b, logicalType: string'],
+    ['COLUMN_ADDED t.b', 'COLUMN_REMOVED t.a'],
+  ],
+  [
+    'a classification falls',
+    [K, a('logicalType: string, classification: restricted')],
+    [K, a('logicalType: string, classification: public')],
+    ['PII_DOWNGRADE t.a'],
+  ],
+  ['a pii tag goes', [K, a('logicalType: string, tags: [pii]')], [K, a('logicalType: string')], ['PII_DOWNGRADE t.a']],
+  [
+    'a mask becomes a pseudonym',
+    [K, a(`logicalType: string, ${custom('piiAction', 'mask')}`)],
+    [K, a(`logicalType: string, ${custom('piiAction', 'hash')}`)],
+    ['PII_DOWNGRADE t.a'],
+  ],
+  [
+    'pii comes',
+    [K, a('logicalType: string')],
+    [K, a(`logicalType: string, ${custom('pii', 'email')}`)],
+    ['PII_ADDED t.a'],
+  ],
+  [
+    'a required column with a default',
+    [K],
+    [K, a(`logicalType: string, required: true, ${custom('default', 'x')}`)],
+    ['COLUMN_ADDED t.a'],
+  ],
+  ['a required column without one', [K], [K, a('logicalType: string, required: true')], ['REQUIRED_ADDED t.a']],
+  [
+    'timestamp gets a zone',
+    [K, type('timestamp', 'timestamp')],
+    [K, type('timestamptz', 'timestamp')],
+    ['TYPE_CHANGED t.a'],
+  ],
+];
+
+describe('pairs of contracts', () => {
+  it.each(PAIRS)('%s', (_name, before, after, expected) => {
+    expect(changes(contract(before), contract(after))).toEqual(expected);
+  });
+
+  it('an enum of 3.2 is one of 3.1, and changes alike', () => {
+    const v32 = (values: readonly string[]): Contract => contract([K, list(values)], '', 'v3.2.0');
+    expect(changes(v32(['x', 'y']), v32(['x', 'y', 'z']))).toEqual(['ENUM_ADDED t.a']);
+    expect(changes(v32(['x', 'y']), v32(['x']))).toEqual(['ENUM_REMOVED t.a']);
+  });
+
+  it.each([
+    ['minutes to hours', sla('5', 'minutes'), sla('5', 'hours'), ['SLA_WORSE']],
+    ['the same span in another unit', sla('60', 'minutes'), sla('1', 'h'), []],
+    ['a shorter one', sla('1', 'h'), sla('30', 'minutes'), []],
+    ['gone', sla('1', 'h'), '', ['SLA_WORSE']],
+  ])('a service level: %s', (_name, before, after, expected) => {
+    const codes = compareContracts(contract([K], before), contract([K], after)).map(({ code }) => code);
+    expect(codes.filter((code) => code.startsWith('SLA'))).toEqual(expected);
+  });
+});
