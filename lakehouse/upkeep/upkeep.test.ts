@@ -9,6 +9,7 @@ import { buildColumn } from '../table/column-build.ts';
 import { commitTo } from '../table/commit.ts';
 import { createTable } from '../table/create.ts';
 import { deletionVectorKey, encodeDeletionVectors } from '../table/deletion-vector.ts';
+import { readCommit } from '../table/log-reader.ts';
 import { openSnapshotAt, readHistory, versionAt } from '../table/history.ts';
 import { checkpointKey, commitKey } from '../table/log-files.ts';
 import type { StructType } from '../table/schema.ts';
@@ -129,6 +130,30 @@ describe('VACUUM', { timeout: 30_000 }, () => {
     lake.nowMs += 30 * DAY;
     expect((await vacuum(lake.store, { now: lake.now, pinnedVersions: [at] })).deleted).toEqual([]);
     expect((await vacuum(lake.store, { now: lake.now })).deleted).toEqual(['a.parquet']);
+  });
+
+  it('stands in the history when asked, around what it deletes, and changes nothing else', async () => {
+    const lake = await new Lake().create();
+    const a = await lake.file('a.parquet', [1n]);
+    await lake.commit({ adds: [a] });
+    const { version } = await lake.commit({ removes: [removeOf(a, lake.nowMs, true)] });
+    const options = { now: lake.now, inHistory: true };
+    expect((await vacuum(lake.store, options)).deleted).toEqual([]);
+    lake.nowMs += 30 * DAY;
+    expect((await vacuum(lake.store, { ...options, dryRun: true })).deleted).toEqual(['a.parquet']);
+    expect((await openSnapshot(lake.store)).version).toBe(version);
+    expect((await vacuum(lake.store, options)).deleted).toEqual(['a.parquet']);
+    const noted = await Promise.all([1n, 2n].map((after) => readCommit(lake.store, version + after)));
+    expect(noted.map((commit) => commit?.commitInfo)).toMatchObject([
+      { operation: 'VACUUM START', operationMetrics: { numFilesToDelete: '1' } },
+      {
+        operation: 'VACUUM END',
+        operationParameters: { status: 'COMPLETED' },
+        operationMetrics: { numDeletedFiles: '1' },
+      },
+    ]);
+    expect(noted.every((commit) => commit?.adds.length === 0 && commit.removes.length === 0)).toBe(true);
+    expect((await fsck(lake.store, { deep: true })).findings).toEqual([]);
   });
 
   it('is not fooled by a host clock that ran ahead', async () => {

@@ -15,6 +15,8 @@ import { DEFAULT_BACKOFF, isRetriableRead, withRetry } from '../store/retry.ts';
 import type { Backoff } from '../store/retry.ts';
 import { isRetriable } from '../store/store.ts';
 import type { ObjectMeta, ObjectStore } from '../store/store.ts';
+import { NO_ACTIONS } from '../table/actions.ts';
+import { commitTo, type Operation, type Proposal } from '../table/commit.ts';
 import { FILE_RETENTION_MS, intervalProperty } from '../table/interval.ts';
 import { assertWritable } from '../table/protocol.ts';
 import { openSnapshot } from '../table/snapshot.ts';
@@ -34,6 +36,8 @@ export interface VacuumOptions {
   readonly filesMax?: number;
   /** Versions that readers hold: all their files stay. */
   readonly pinnedVersions?: readonly bigint[];
+  /** Note start and end in the history (VACUUM START, VACUUM END), where anything is deleted: two versions without a change. */
+  readonly inHistory?: boolean;
   readonly now?: () => number;
   readonly backoff?: Backoff;
   readonly signal?: AbortSignal;
@@ -84,14 +88,45 @@ export async function vacuum(store: ObjectStore, options: VacuumOptions = {}): P
     candidates.length = options.filesMax;
   }
   const deleted = candidates.map(({ key }) => key);
+  const deletedBytes = candidates.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+  const noted = options.inHistory === true && options.dryRun !== true && deleted.length > 0;
+  let noteOn: Snapshot = snapshot;
+  if (noted)
+    noteOn = await note(snapshot, options, {
+      name: 'VACUUM START',
+      parameters: {
+        retentionCheckEnabled: String(options.force !== true),
+        specifiedRetentionMillis: String(retentionMs),
+      },
+      metrics: { numFilesToDelete: String(deleted.length), sizeOfDataToDelete: String(deletedBytes) },
+    });
   if (options.dryRun !== true) {
     for (let at = 0; at < deleted.length; at += PAGE) {
       options.signal?.throwIfAborted();
       await withRetry(() => store.delete(deleted.slice(at, at + PAGE)), isRetriable, backoff);
     }
   }
-  const deletedBytes = candidates.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+  if (noted)
+    await note(noteOn, options, {
+      name: 'VACUUM END',
+      parameters: { status: 'COMPLETED' },
+      metrics: { numDeletedFiles: String(deleted.length) },
+    });
   return { deleted, deletedBytes, leftUnknown, version: snapshot.version };
+}
+
+/** A commit of nothing but its commitInfo: whatever wins a race against it does not matter to it. */
+async function note(
+  snapshot: Snapshot,
+  { now, backoff }: VacuumOptions,
+  operation: Pick<Operation, 'name' | 'parameters' | 'metrics'>,
+): Promise<Snapshot> {
+  const proposal: Proposal = { operation: { ...operation, isBlindAppend: true }, actions: NO_ACTIONS };
+  const done = await commitTo(snapshot, proposal, () => Promise.resolve(proposal), {
+    ...(now === undefined ? {} : { now }),
+    ...(backoff === undefined ? {} : { backoff }),
+  });
+  return done.snapshot;
 }
 
 function retentionOf(snapshot: Snapshot, options: VacuumOptions): number {

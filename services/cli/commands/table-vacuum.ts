@@ -26,6 +26,7 @@ export const vacuumCommand: CommandModule = (table, context) => {
           ...(retentionMs === undefined ? {} : { retentionMs }),
           dryRun: options.dryRun === true,
           force: options.force === true,
+          inHistory: true,
           signal: context.signal,
         });
         if (options.json === true) {
