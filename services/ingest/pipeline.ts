@@ -282,7 +282,12 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
             'stop one of the workers, or keep stream.checkpoint and the lake on a store that all workers reach (s3://…)',
           ),
         ),
-      onFailure,
+      onFailure(error) {
+        // Without a right to the group no table will ever be ours: that is for the start to say.
+        const denied = error instanceof LogError && error.code === 'LOG_ACCESS_DENIED' && tables.size === 0;
+        if (denied) refusal.abort(error);
+        else onFailure(error);
+      },
     });
   }
 
