@@ -5,7 +5,7 @@
 const REFUSED_WORDS =
   /\b(?:insert|update|delete|merge|create|alter|drop|truncate|attach|detach|copy|export|import|install|load|set|reset|pragma|call|execute|prepare|begin|commit|rollback|vacuum|checkpoint|use|grant|revoke)\b/i;
 const REFUSED_FUNCTIONS =
-  /\b(?:read_(?:csv|csv_auto|parquet|json|json_auto|json_objects|ndjson|ndjson_auto|ndjson_objects|text|blob)|parquet_\w+|sniff_csv|glob|getenv|query|query_table|duckdb_\w+|pragma_\w+|iceberg_\w+|delta_scan|postgres_\w+|sqlite_\w+)\s*\(/i;
+  /\b(?:read_(?:csv|csv_auto|parquet|json|json_auto|json_objects|ndjson|ndjson_auto|ndjson_objects|text|blob)|parquet_\w+|sniff_csv|glob|getenv|query|query_table|duckdb_\w+|pragma_\w+|iceberg_\w+|delta_scan|postgres_\w+|sqlite_\w+|pg_(?:read|ls|stat_file|sleep|terminate|cancel|logical|advisory|try_advisory|reload|rotate|switch|create|drop|promote|backup|wal|export|file)\w*|dblink\w*|lo_\w+|set_config|nextval|setval|query_to_xml\w*|xpath_table)\s*\(/i;
 
 /** Null when the text may run, else why not. */
 export function checkSelectOnly(query: string): string | null {
@@ -17,6 +17,7 @@ export function checkSelectOnly(query: string): string | null {
   if (!/^(?:select|with|\()/i.test(statement)) return 'only SELECT is allowed';
   const word = REFUSED_WORDS.exec(statement);
   if (word !== null) return `only SELECT is allowed, found ${word[0].toUpperCase()}`;
+  if (/"q"\s*\(/.test(statement)) return 'a function is called by a quoted name; write it plainly';
   const call = REFUSED_FUNCTIONS.exec(statement);
   if (call !== null) return `${call[0].replace(/\s*\($/, '')}() reads outside the table and is not allowed`;
   // `FROM 'file.parquet'` reads a file: the literal's place is taken by a mark.

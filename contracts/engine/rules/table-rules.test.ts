@@ -5,6 +5,7 @@ import type { Contract } from '../model.ts';
 import { ContractError, parseContract } from '../parse.ts';
 import { countRows } from './count-rows.ts';
 import { plannedRules } from './planned-rules.ts';
+import { checkSelectOnly } from './sql-guard.ts';
 import { countSql } from './table-probe.ts';
 import type { TableProbe, TableStatistics } from './table-probe.ts';
 import { runTableRules } from './table-rules.ts';
@@ -218,5 +219,29 @@ describe('what is listed besides', () => {
     expect(await sample(table, 'email_missing', 5)).toEqual(['2 email=', '3 email=NULL']);
     const classified = { ...table, columns: table.columns.map((each) => ({ ...each, classification: 'restricted' })) };
     expect(await sample(classified, 'email_missing', 1)).toEqual(['*** email=***']);
+  });
+});
+
+describe('SQL that reaches beyond its table', () => {
+  it.each([
+    "SELECT length(pg_read_file('/etc/passwd'))",
+    "SELECT count(*) FROM pg_ls_dir('.')",
+    'SELECT pg_sleep(3600)',
+    "SELECT count(*) FROM dblink('host=x', 'select 1') AS t(a int)",
+    "SELECT lo_import('/etc/passwd')",
+    'SELECT pg_terminate_backend(1)',
+    "SELECT set_config('a.b', 'c', false)",
+    `SELECT "pg_read_file"('/etc/passwd')`,
+    `SELECT "read_csv"('/etc/passwd')`,
+    "SELECT nextval('s')",
+  ])('%s is refused', (query) => {
+    expect(checkSelectOnly(query)).not.toBeNull();
+  });
+
+  it.each([
+    'SELECT count(*) FROM {object} WHERE "total" < 0',
+    'SELECT max(length("a b")) FROM {object} AS "q" WHERE ("x") > 1',
+  ])('%s may run', (query) => {
+    expect(checkSelectOnly(query)).toBeNull();
   });
 });
