@@ -40,7 +40,7 @@ function find(index: KeyIndex, ids: readonly number[]): (readonly [number, numbe
   });
 }
 
-test('answers as a map does, through flushes, merges and reopening', async () => {
+test('answers as a map does, through flushes, merges and reopening', { timeout: 60_000 }, async () => {
   const change = fc.array(fc.record({ id: fc.nat(400), gone: fc.boolean() }), { minLength: 1, maxLength: 60 });
   await fc.assert(
     fc.asyncProperty(
@@ -82,44 +82,48 @@ test('answers as a map does, through flushes, merges and reopening', async () =>
   );
 });
 
-test('a run at a held place stands below what came after it, through flushes and merges', async () => {
-  await rm(dir, { recursive: true, force: true });
-  let index = await open();
-  const put = async (version: number, ids: readonly number[], file: number, path: string): Promise<void> => {
-    const rows = ids.map((id, row) => ({ id, file, row, lsn: version }));
-    const added = [{ ordinal: file, path }];
-    await index.apply({ version: BigInt(version), entries: entriesOf(rows), added, removed: [], truncate: null });
-  };
-  const ids = Array.from({ length: 200 }, (_, id) => id);
-  const old = index.reserveOrdinal();
-  await put(1, ids, old, 'old');
-  const place = index.holdPlace();
-  // Enough later changes for flushes and merges on both sides of the place.
-  for (let version = 2; version < 30; version++)
-    await put(version, [version, version + 1], index.reserveOrdinal(), `f${version}`);
-  const { name, path } = index.newRunPath();
-  const moved = index.reserveOrdinal();
-  const writer = await createRun(path, ids.length);
-  await writer.append(entriesOf(ids.map((id) => ({ id, file: moved, row: id, lsn: 1 }))), ids.length);
-  await writer.finish();
-  const change = { version: 30n, added: [{ ordinal: moved, path: 'moved' }], removed: ['old'], truncate: null };
-  expect(await index.applyRuns(change, [name], place)).toBe(true);
-  place.release();
-  const check = (): void => {
-    find(index, ids).forEach((found, id) => {
-      if (id >= 2 && id <= 30) expect(index.pathOf(found![0])).toBe(`f${Math.min(id, 29)}`);
-      else expect(found).toEqual([moved, id, 1]);
-    });
-  };
-  check();
-  await index.flush();
-  check();
-  await index.close();
-  index = await open();
-  expect(index.version()).toBe(30n);
-  check();
-  await index.close();
-});
+test(
+  'a run at a held place stands below what came after it, through flushes and merges',
+  { timeout: 60_000 },
+  async () => {
+    await rm(dir, { recursive: true, force: true });
+    let index = await open();
+    const put = async (version: number, ids: readonly number[], file: number, path: string): Promise<void> => {
+      const rows = ids.map((id, row) => ({ id, file, row, lsn: version }));
+      const added = [{ ordinal: file, path }];
+      await index.apply({ version: BigInt(version), entries: entriesOf(rows), added, removed: [], truncate: null });
+    };
+    const ids = Array.from({ length: 200 }, (_, id) => id);
+    const old = index.reserveOrdinal();
+    await put(1, ids, old, 'old');
+    const place = index.holdPlace();
+    // Enough later changes for flushes and merges on both sides of the place.
+    for (let version = 2; version < 30; version++)
+      await put(version, [version, version + 1], index.reserveOrdinal(), `f${version}`);
+    const { name, path } = index.newRunPath();
+    const moved = index.reserveOrdinal();
+    const writer = await createRun(path, ids.length);
+    await writer.append(entriesOf(ids.map((id) => ({ id, file: moved, row: id, lsn: 1 }))), ids.length);
+    await writer.finish();
+    const change = { version: 30n, added: [{ ordinal: moved, path: 'moved' }], removed: ['old'], truncate: null };
+    expect(await index.applyRuns(change, [name], place)).toBe(true);
+    place.release();
+    const check = (): void => {
+      find(index, ids).forEach((found, id) => {
+        if (id >= 2 && id <= 30) expect(index.pathOf(found![0])).toBe(`f${Math.min(id, 29)}`);
+        else expect(found).toEqual([moved, id, 1]);
+      });
+    };
+    check();
+    await index.flush();
+    check();
+    await index.close();
+    index = await open();
+    expect(index.version()).toBe(30n);
+    check();
+    await index.close();
+  },
+);
 
 test('a lost place takes no run', async () => {
   await rm(dir, { recursive: true, force: true });

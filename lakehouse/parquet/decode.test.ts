@@ -72,23 +72,27 @@ const rowsOf = (schema: StructType, batch: ColumnBatch): string[] =>
   Array.from({ length: batch.rowCount }, (_, i) => jsonRow(schema, batch, i));
 
 describe('decodeParquet', () => {
-  it('gives back what encodeParquet wrote, whole, by rows, by columns and by row groups', async () => {
-    await fc.assert(
-      fc.asyncProperty(table, async ({ schema, first, second, rows, codec, rowGroupRows }) => {
-        const columns = [columnFrom(schema.fields[0]!.type, first), columnFrom(schema.fields[1]!.type, second)];
-        const batch = { rowCount: first.length, names: ['first', 'second'], columns };
-        const source = bytesSource('t.parquet', await encodeParquet(schema, batch, { codec, rowGroupRows }));
-        const all = rowsOf(schema, batch);
-        expect(rowsOf(schema, await decodeParquet(source, schema))).toEqual(all);
-        expect(rowsOf(schema, await decodeParquet(source, schema, { rows }))).toEqual(rows.map((row) => all[row]));
-        const one = struct(schema.fields[1]!);
-        const grouped: string[] = [];
-        for await (const group of decodeRowGroups(source, one)) grouped.push(...rowsOf(one, group.batch));
-        expect(grouped).toEqual(rowsOf(one, { ...batch, names: ['second'], columns: [columns[1]!] }));
-      }),
-      { numRuns: runs },
-    );
-  });
+  it(
+    'gives back what encodeParquet wrote, whole, by rows, by columns and by row groups',
+    { timeout: 60_000 },
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(table, async ({ schema, first, second, rows, codec, rowGroupRows }) => {
+          const columns = [columnFrom(schema.fields[0]!.type, first), columnFrom(schema.fields[1]!.type, second)];
+          const batch = { rowCount: first.length, names: ['first', 'second'], columns };
+          const source = bytesSource('t.parquet', await encodeParquet(schema, batch, { codec, rowGroupRows }));
+          const all = rowsOf(schema, batch);
+          expect(rowsOf(schema, await decodeParquet(source, schema))).toEqual(all);
+          expect(rowsOf(schema, await decodeParquet(source, schema, { rows }))).toEqual(rows.map((row) => all[row]));
+          const one = struct(schema.fields[1]!);
+          const grouped: string[] = [];
+          for await (const group of decodeRowGroups(source, one)) grouped.push(...rowsOf(one, group.batch));
+          expect(grouped).toEqual(rowsOf(one, { ...batch, names: ['second'], columns: [columns[1]!] }));
+        }),
+        { numRuns: runs },
+      );
+    },
+  );
 
   it('reads NULL for a column that the file lacks, at any depth, and void columns', async () => {
     const written = struct(field('s', struct(field('x', 'long'))), field('n', 'long'));
