@@ -165,7 +165,7 @@ logging: {level: warn}
     expect(await verify('orders')).toMatchObject({ code: 0, equal: true });
   });
 
-  it('backfill of a range of keys and of rows since a transaction; held over a restart, it goes on with its place', async () => {
+  it('backfill of a range of keys and of rows since a transaction', async () => {
     await unheard('orders', `update orders set note = 'range' where id between 2100 and 2199`);
     const range = await sluice('backfill', 'orders', '--from-key', '2100', '--to-key', '2149', '--json');
     expect(range, range.err).toMatchObject({ code: 0, json: { phase: 'done', rows: 50 } });
@@ -178,19 +178,6 @@ logging: {level: warn}
     const lines = await sluice('backfill', 'lines', '--from-key', '[100, ""]', '--to-key', '[110, "zzz"]', '--json');
     expect(lines, lines.err).toMatchObject({ code: 0, json: { rows: 11 } });
     expect(await verify('lines')).toMatchObject({ equal: true });
-
-    await unheard('other', `update other set v = 'held' where id % 2 = 0`);
-    const asked = startSluice(['backfill', 'other', '--rate', '1KB'], options);
-    await waitFor('the walk', async () => (await sluice('backfill', 'status', 'other')).out.includes('running'));
-    expect(await sluice('backfill', 'pause', 'other')).toMatchObject({ code: 0 });
-    asked.kill('SIGTERM');
-    await asked.ended;
-    await stop();
-    await start();
-    expect(await sluice('backfill', 'status')).toMatchObject({ out: expect.stringContaining('paused') });
-    expect(await sluice('backfill', 'resume', 'other')).toMatchObject({ code: 0 });
-    await waitFor('its end', async () => (await sluice('backfill', 'status')).out.includes('done'));
-    expect(await verify('other')).toMatchObject({ code: 0, equal: true });
   });
 
   it('backfill within a rate; --exact removes what the source no longer has', async () => {
