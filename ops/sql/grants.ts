@@ -169,8 +169,13 @@ function publicationSection(request: GrantsRequest): string {
 
 function createPublication(request: GrantsRequest, name: string, objects: string): string {
   const target = objects === '' ? '' : ` for ${objects}`;
+  // As the reader makes it: the contracts that `init` writes name the stored generated columns, too.
+  const options = [
+    'publish_via_partition_root = true',
+    ...(request.major >= 18 ? ['publish_generated_columns = stored'] : []),
+  ];
   return doBlock(`  if not exists (select from pg_catalog.pg_publication where pubname = ${quoteLiteral(request.publication)}) then
-    create publication ${name}${target} with (publish_via_partition_root = true);
+    create publication ${name}${target} with (${options.join(', ')});
   end if;`);
 }
 

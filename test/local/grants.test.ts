@@ -2,6 +2,9 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { grantsSql } from '../../ops/sql/grants.ts';
+import { parseConnection } from '../../services/reader/connection.ts';
+import { openPostgresSource } from '../../services/reader/pg-source.ts';
+import { findPublication } from '../../services/reader/publication.ts';
 import { getPostgres } from '../support/postgres.ts';
 import type { TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
@@ -14,7 +17,9 @@ for (const major of [14, 18] as const) {
     const role = `r"'$grants$;\n-- ${process.pid}_${Date.now()}`;
     beforeAll(async () => {
       database = await getPostgres({ major });
-      await database.query('create table orders (id int primary key); insert into orders values (1); create schema s');
+      await database.query(
+        'create table orders (id int primary key, next int generated always as (id + 1) stored); insert into orders values (1); create schema s',
+      );
       await database.query('create table s."Odd ""name""" (id int primary key)');
     });
     afterAll(async () => {
@@ -70,6 +75,21 @@ for (const major of [14, 18] as const) {
       expect(published.map(({ tablename }) => tablename)).toEqual(
         major >= 15 ? ['Odd "name"', 'later', 'orders'] : ['Odd "name"', 'orders'],
       );
+      // As the reader's own CREATE PUBLICATION has it: what `init` writes into contracts is what comes.
+      const source = await openPostgresSource(() => parseConnection(database.url));
+      const session = await source.session('test');
+      try {
+        expect(await findPublication(session, "it's\\p")).toMatchObject({
+          viaRoot: true,
+          storedGenerated: major >= 18,
+          insert: true,
+          update: true,
+          delete: true,
+          truncate: true,
+        });
+      } finally {
+        await session.close();
+      }
     });
   });
 }
