@@ -1,0 +1,51 @@
+import { describe, expect, it } from 'vitest';
+import { createMemoryStore } from '../store/memory-store.ts';
+import { buildColumn } from '../table/column-build.ts';
+import { createTable } from '../table/create.ts';
+import type { StructType } from '../table/schema.ts';
+import type { Snapshot } from '../table/snapshot.ts';
+import { appendBatch } from '../write/append-batch.ts';
+import { followChanges } from './follow-changes.ts';
+import { jsonRow } from './json-value.ts';
+
+const SCHEMA: StructType = {
+  type: 'struct',
+  fields: [{ name: 'id', type: 'long', nullable: true, metadata: {} }],
+};
+
+async function append(table: Snapshot, id: bigint): Promise<Snapshot> {
+  const batch = { rowCount: 1, names: ['id'], columns: [buildColumn('long', 1, () => id)] };
+  return (await appendBatch(table, batch)).snapshot;
+}
+
+describe('a change feed that is followed', () => {
+  it('tells each version once, waits for the next, goes on from a version, and ends with the signal', async () => {
+    const store = createMemoryStore();
+    let table = await createTable(store, { schema: SCHEMA, changeDataFeed: true });
+    table = await append(table, 9007199254740993n);
+    const stop = new AbortController();
+    let pauses = 0;
+    const pause = async (): Promise<void> => {
+      pauses++;
+      if (pauses > 3) stop.abort();
+      else table = await append(table, BigInt(pauses));
+    };
+    const rows: string[] = [];
+    for await (const { schema, batch } of followChanges(store, { from: 1n, pause, signal: stop.signal })) {
+      for (let row = 0; row < batch.rowCount; row++) rows.push(jsonRow(schema, batch, row));
+    }
+    expect(rows.map((row) => /"id":(\d+),.*"_commit_version":(\d+)/.exec(row)?.slice(1).join(' at '))).toEqual([
+      '9007199254740993 at 1',
+      '1 at 2',
+      '2 at 3',
+      '3 at 4',
+    ]);
+
+    const later: string[] = [];
+    const end = new AbortController();
+    const last = async (): Promise<void> => end.abort();
+    for await (const { schema, batch } of followChanges(store, { from: 4n, pause: last, signal: end.signal }))
+      later.push(jsonRow(schema, batch, 0));
+    expect(later).toEqual(rows.slice(3));
+  });
+});
