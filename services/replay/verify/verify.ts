@@ -1,9 +1,10 @@
 /**
  * Compares source and lake by row contents at a known LSN, while writes go on.
  *
- *   1. Read the source in one REPEATABLE READ snapshot: per bucket of the key's hash a count and an order-independent sum
- *      of row hashes. Note the WAL position after that snapshot; wait until the lake has everything up to it.
- *   2. Sum the lake the same way. Buckets that agree are equal.
+ *   1. Take a REPEATABLE READ snapshot of the source and note the WAL position after it; wait until the lake has everything
+ *      up to there, and take that version of the lake.
+ *   2. Read both: per bucket of the key's hash a count and an order-independent sum of row hashes. Buckets that agree are
+ *      equal.
  *   3. Of the buckets that differ, read keys and row hashes of both sides; the keys that differ are candidates: a write
  *      between the snapshot and the lake's version looks like a difference.
  *   4. Re-check candidates alone, each round at a newer LSN, until a key is equal, or both images stood still for a whole
@@ -93,7 +94,7 @@ export interface VerifyOptions {
 }
 
 export const VERIFY_DEFAULTS: VerifyOptions = {
-  buckets: 4096,
+  buckets: 65_536,
   roundsMax: 20,
   differencesMax: 1_000,
   imagesMax: 100_000,
@@ -198,16 +199,17 @@ async function firstPass(table: TableShape, ports: VerifyPorts, options: VerifyO
   const buckets = sample?.buckets ?? options.buckets;
   const source = await ports.source(table);
   try {
-    const sourceSums = await source.sums(buckets, sample);
+    // Both versions are taken before either is read: however long the reading takes, only what was written in between can
+    // look like a difference.
     await ports.reached(source.lsn);
     const lake = await ports.lake(table);
-    const lakeSums = await lake.sums(buckets, sample);
+    const [sourceSums, lakeSums] = await Promise.all([source.sums(buckets, sample), lake.sums(buckets, sample)]);
     const wanted = compareBuckets(sourceSums, lakeSums);
     const candidates = new Set<string>();
     let cut = false;
     if (wanted.size > 0) {
       for (const group of groupBuckets(wanted, [sourceSums, lakeSums], options.imagesMax)) {
-        const [left, right] = [await source.images(buckets, group), await lake.images(buckets, group)];
+        const [left, right] = await Promise.all([source.images(buckets, group), lake.images(buckets, group)]);
         for (const difference of differencesOf(table, left, right)) candidates.add(difference.key);
         cut = candidates.size >= options.candidatesMax * CANDIDATE_PARTS;
         if (cut) break;
@@ -234,10 +236,10 @@ async function recheck(
 ): Promise<Difference[]> {
   const source = await ports.source(table);
   try {
-    const left = await source.rows(keys);
     await ports.reached(source.lsn);
     const lake = await ports.lake(table);
-    const found = differencesOf(table, left, await lake.rows(keys));
+    const [left, right] = await Promise.all([source.rows(keys), lake.rows(keys)]);
+    const found = differencesOf(table, left, right);
     return conditional && found.length > 0 ? await withinCondition(found, source, lake) : found;
   } finally {
     await source.close();
