@@ -37,7 +37,7 @@ import type { ReplayBatchRequest, ReplayBatchResult } from './replay-batch.ts';
 import { loadParked } from './quarantine-scan.ts';
 import { createRecordDecoder, hidingDecoder } from './record-decoder.ts';
 import { refuseForeignTable, reset } from './continuity.ts';
-import type { IngestTable } from './table-handle.ts';
+import type { IngestTable, Settled } from './table-handle.ts';
 import { earliest, grown, isComplete, newestLsn } from './table-bounds.ts';
 import type { TablePlan } from './table-plan.ts';
 import { batchAppId, logAppId, logFingerprint, progressAppId, readPosition } from './txn-ids.ts';
@@ -74,6 +74,8 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
   let aheadSequence = 0;
   let current: { plan: BatchPlan; mark: Mark } | null = null;
   let version: bigint | null = null;
+  /** Which version the table has at a mark, told together: the query's own position follows a commit only later. */
+  let settled: Settled = { markSequence: 0, version: null };
   let totals: Ledger = EMPTY_LEDGER;
   let last: SinkResult | null = null;
   let result: SinkResult | null = null;
@@ -97,12 +99,15 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
   async function readCommitted(): Promise<QueryPosition | null> {
     const bounds = await watch.bounds();
     partitions = [...bounds.keys()].sort((a, b) => a - b);
-    const table = await target.main();
+    await target.main();
     const snapshot = await target.snapshot();
     lakeSchema = snapshot?.schema ?? null;
     version = snapshot?.version ?? null;
     tablePlan = null;
-    const stood = await readPosition((appId) => table.txnVersion(appId), name, partitions);
+    // All of it of one version: another owner may commit meanwhile.
+    const txnOf = (appId: string): Promise<bigint | null> =>
+      Promise.resolve(snapshot?.txns.get(appId)?.version ?? null);
+    const stood = await readPosition(txnOf, name, partitions);
     if (stood === null && snapshot !== null) refuseForeignTable(snapshot, `${schemaName}.${tableName}`, name);
     // A foreign topic may have been cut by retention or compaction before we came.
     const mustFollow = stood !== null || (foreign === null && options.start === undefined);
@@ -110,6 +115,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     held.parkedKeys = createParkedKeys(await loadParked(await target.quarantineSnapshot()));
     held.awaiting = createAwaiting(options.awaitingBytesMax);
     committed = stood;
+    settled = { markSequence: stood?.markSequence ?? 0, version };
     if (stood === null && options.start !== undefined) return { batchId: null, ...options.start };
     if (stood === null)
       return foreign === null ? null : { batchId: null, nextOffsets: earliest(bounds), markSequence: 0 };
@@ -235,6 +241,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     held.parkedKeys = done.parkedKeys;
     committed = done.position;
     version = done.merge.version ?? version;
+    settled = { markSequence: done.position.markSequence, version };
     totals = addLedgers(totals, done.ledger);
     if (!snapshotting && tablePlan !== null) requests.ask(done.awaiting, decoder(tablePlan), shape());
   }
@@ -322,6 +329,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
       failpoint: options.failpoint,
     });
     version = done.version ?? version;
+    settled = { ...settled, version };
     await reloadParked();
     return done;
   }
@@ -346,6 +354,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
       request,
     });
     version = done.version ?? version;
+    settled = { ...settled, version };
     await reloadParked();
     return done;
   }
@@ -399,6 +408,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     ahead: () => Math.max(aheadSequence, query.position().markSequence),
     committed: () => committed,
     version: () => version,
+    settled: () => settled,
     backlog: () => {
       const { nextOffsets } = query.position();
       let waiting = 0n;

@@ -9,6 +9,11 @@ import type { ReplayBatchRequest, ReplayBatchResult } from './replay-batch.ts';
 import type { LogTail } from './reposition.ts';
 import type { StreamPosition } from './txn-ids.ts';
 
+export interface Settled {
+  readonly markSequence: number;
+  readonly version: bigint | null;
+}
+
 export interface IngestTable {
   readonly topic: string;
   /** The table's folder in the lake. */
@@ -43,6 +48,8 @@ export interface IngestTable {
   committed(): StreamPosition | null;
   /** Newest version of the table that holds the stream, or null. */
   version(): bigint | null;
+  /** The mark of the last batch in the table, and the version at it and at every mark since that had nothing for the table. */
+  settled(): Settled;
   /** A full batch more waits: the next is due at once. */
   backlog(): boolean;
   appliedLast(): number | null;

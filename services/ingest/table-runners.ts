@@ -240,9 +240,8 @@ export function createTableRunners(parts: TableRunnersOptions): TableRunners {
     barrierTables: () =>
       all().map((runner) => ({
         id: runner.id,
-        reached: runner.table.position().markSequence,
+        ...standing(runner.table),
         ahead: runner.table.ahead(),
-        version: runner.table.version(),
         // Without the rows that it asked for, a table is not the source's state.
         active: runner.state() === 'STREAMING' && !runner.table.lacksRows(),
       })),
@@ -263,4 +262,13 @@ export function createTableRunners(parts: TableRunnersOptions): TableRunners {
       return entries.size;
     },
   };
+}
+
+/**
+ * A mark and the version at it. Between a batch's commit and the end of its step the table is ahead of the query's position:
+ * that position with this version would name a state that never was.
+ */
+function standing(table: IngestTable): Pick<BarrierTable, 'reached' | 'version'> {
+  const { markSequence, version } = table.settled();
+  return { reached: Math.max(table.position().markSequence, markSequence), version };
 }
