@@ -14,6 +14,7 @@ import { findPublication } from '../reader/publication.ts';
 import { loadReaderState } from '../reader/reader-state.ts';
 import { startReader } from '../reader/reader.ts';
 import { dropSlot, findSlot } from '../reader/slot.ts';
+import { assertNotBuilt } from '../replay/replay/build-table.ts';
 import { settleSwap } from '../replay/replay/table-swap.ts';
 import type { ReaderHandle } from '../reader/reader-options.ts';
 import type { PostgresSource } from '../reader/source.ts';
@@ -274,8 +275,10 @@ async function openIngest(
     clock: systemClock,
     newId: randomUUID,
     failpoint: options.failpoint,
-    beforeTable: async (id) =>
-      settleSwap(await replayParts(config, { lake, log }, options.failpoint), parseTableName(id)),
+    async beforeTable(id) {
+      await assertNotBuilt(lake, parseTableName(id));
+      await settleSwap(await replayParts(config, { lake, log }, options.failpoint), parseTableName(id));
+    },
     onProgress(progress, result) {
       const table = progress.name;
       metrics.streamBatches.inc({ table });

@@ -4,7 +4,8 @@ import { subStore } from '../../../lakehouse/store/sub-store.ts';
 import type { ContractText } from '../../ingest/contract-files.ts';
 import { tableFolder } from '../../ingest/table-target.ts';
 import { findBatch } from '../../replay/replay/batch-place.ts';
-import { buildTable, discardBuild, idOf, type BuildResult, type TableId } from '../../replay/replay/build-table.ts';
+import { assertSameBuild, buildTable, discardBuild, idOf } from '../../replay/replay/build-table.ts';
+import type { BuildRequest, BuildResult, TableId } from '../../replay/replay/build-table.ts';
 import { diffBuild } from '../../replay/replay/diff-build.ts';
 import { estimateReplay } from '../../replay/replay/estimate.ts';
 import type { InPlaceResult } from '../../replay/replay/in-place.ts';
@@ -127,6 +128,11 @@ function refuseMixtures(names: readonly string[], flags: Flags): void {
     refuse(`--${what} is for one table`, 'name it: SCHEMA.TABLE');
   if (flags.undo === true && flags.into !== undefined)
     refuse('--undo needs no --into', 'the table remembers what was switched in');
+  if (flags.to !== undefined && flags.swap === true)
+    refuse('--swap needs no --to', 'a switch goes to where the table is in the log');
+  const ranged = flags.from !== undefined || flags.to !== undefined;
+  if (ranged && (flags.undo === true || flags.discard === true || flags.list === true || flags.cancel === true))
+    refuse(`--${what} has no range`, 'leave --from and --to out');
   if (!/^\d{1,6}$/.test(flags.show)) refuse(`--show cannot be '${flags.show}'`, 'give a number');
   parseRangePoint('--from', flags.from ?? 'beginning');
   parseRangePoint('--to', flags.to ?? 'now');
@@ -247,7 +253,10 @@ async function intoTable(table: TableId, into: TableId, flags: Flags, context: C
     }
     // A switch brings what stands up to now by itself; without one it is built first.
     const standing = await readBuild(session.parts.lake, idOf(into));
-    if (flags.swap === true && standing !== null && standing.table === idOf(table)) return null;
+    if (flags.swap === true && standing !== null) {
+      assertSameBuild(standing, { table, into, ...buildWish(flags, context) });
+      return null;
+    }
     const result = await build(session, { table, into }, flags, context);
     if (flags.swap === true) return null;
     if (flags.diff === true) return diff(session, { table, into }, flags, context);
@@ -268,14 +277,21 @@ async function build(
     parts,
     {
       ...names,
-      from: flags.from === undefined ? null : { point: parseRangePoint('--from', flags.from), text: flags.from },
+      ...buildWish(flags, context),
       to: parseRangePoint('--to', flags.to ?? 'now'),
-      contract: flags.contract === undefined ? null : contractText(flags.contract, context),
     },
     { signal: context.signal, onProgress: buildProgress(line, Date.now()) },
   );
   line.end();
   return result;
+}
+
+/** Null: not said. */
+function buildWish(flags: Flags, context: CliContext): Pick<BuildRequest, 'from' | 'contract'> {
+  return {
+    from: flags.from === undefined ? null : { point: parseRangePoint('--from', flags.from), text: flags.from },
+    contract: flags.contract === undefined ? null : contractText(flags.contract, context),
+  };
 }
 
 function contractText(file: string, context: CliContext): ContractText {

@@ -4,6 +4,8 @@
  * killed anywhere goes on where it was. It runs beside the live stream and touches nothing of it.
  */
 import { createHash } from 'node:crypto';
+import { MergeError } from '../../../lakehouse/merge/merge-error.ts';
+import type { ObjectStore } from '../../../lakehouse/store/store.ts';
 import { subStore } from '../../../lakehouse/store/sub-store.ts';
 import type { Snapshot } from '../../../lakehouse/table/snapshot.ts';
 import type { ContractText } from '../../ingest/contract-files.ts';
@@ -14,6 +16,7 @@ import { dataTopic } from '../../log/topics.ts';
 import type { LogOffset } from '../../log/position.ts';
 import { ConfigError, ExitCode, SluiceError } from '../../runtime/errors.ts';
 import { findBatch } from './batch-place.ts';
+import { assertBuildName, assertNameFree, targetTaken } from './build-name.ts';
 import { distance, timelineUpTo, type OffsetMap } from './marks.ts';
 import { contractBook, openStepped, openTarget, readShapes, shapeOf, stepTo } from './parts.ts';
 import type { ReplayParts, SteppedTable } from './parts.ts';
@@ -75,6 +78,8 @@ export interface OpenBuild {
   readonly stepped: SteppedTable;
   readonly ledger: () => Ledger;
   readonly batches: () => number;
+  /** @throws SluiceError REPLAY_RUNNING where another process builds it, too; the stream's errors */
+  stepTo(sequence: number, options: { readonly signal?: AbortSignal; readonly onStep?: () => void }): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -96,7 +101,7 @@ export async function buildTable(
         total: distance(begun, range.end.nextOffsets),
         batches: build.batches(),
       });
-    await stepTo(stepped.table, range.end.mark.sequence, { signal: options.signal, onStep: tell });
+    await build.stepTo(range.end.mark.sequence, { signal: options.signal, onStep: tell });
     await parts.failpoint('after-replay-build');
     return {
       record,
@@ -116,8 +121,11 @@ export async function buildTable(
 /** Opens a build that stands, or begins one. */
 export async function openBuild(parts: ReplayParts, request: BuildRequest): Promise<OpenBuild> {
   const standing = await readBuild(parts.lake, idOf(request.into));
-  if (standing !== null) assertSame(standing, request);
-  else await assertFree(parts, request);
+  if (standing !== null) assertSameBuild(standing, request);
+  else {
+    assertBuildName(request.into);
+    await assertNameFree(parts.lake, request.into, (await readShapes(parts)).tables());
+  }
   const target = openTarget(parts, request.into.schema, request.into.table);
   try {
     const range = await rangeOf(parts, request, standing, target);
@@ -151,8 +159,26 @@ async function openAlong(
       batches++;
     },
   });
-  return { ...open, stepped, ledger: () => ledger, batches: () => batches, close: () => stepped.close() };
+  return {
+    ...open,
+    stepped,
+    ledger: () => ledger,
+    batches: () => batches,
+    stepTo: (sequence, options) => stepTo(stepped.table, sequence, options).catch(inTheWay(record.into)),
+    close: () => stepped.close(),
+  };
 }
+
+const inTheWay =
+  (into: string) =>
+  (error: unknown): never => {
+    if (!(error instanceof MergeError) || error.code !== 'MERGE_TXN_CONFLICT') throw error;
+    throw new SluiceError('REPLAY_RUNNING', `another process builds ${into} at this time`, {
+      exit: ExitCode.findings,
+      remedy: 'wait for it, then give the command again: it goes on from there',
+      cause: error,
+    });
+  };
 
 /** What is left of the range: from the table's own position, where it has one. */
 async function rangeOf(
@@ -224,7 +250,11 @@ async function assertUsable(parts: ReplayParts, { schema, table }: TableId, cont
   }
 }
 
-function assertSame(standing: BuildRecord, request: BuildRequest): void {
+/** @throws SluiceError REPLAY_TARGET_TAKEN where what stands is not what is asked for */
+export function assertSameBuild(
+  standing: BuildRecord,
+  request: Pick<BuildRequest, 'table' | 'into' | 'from' | 'contract'>,
+): void {
   const differs =
     standing.table !== idOf(request.table)
       ? `from ${standing.table}`
@@ -233,24 +263,20 @@ function assertSame(standing: BuildRecord, request: BuildRequest): void {
         : request.contract !== null && hashOf(request.contract.text) !== standing.contractHash
           ? `by ${standing.contractFile ?? 'the head contract'} as it was then`
           : null;
-  if (differs !== null) throw taken(standing.into, `a replay builds it ${differs}`);
+  if (differs !== null) throw targetTaken(request.into, `a replay builds it ${differs}`);
 }
 
-async function assertFree(parts: ReplayParts, { into }: BuildRequest): Promise<void> {
-  const folder = tableFolder(into.schema, into.table);
-  const shapes = await readShapes(parts);
-  const clash = shapes.tables().find((shape) => tableFolder(shape.schema, shape.table) === folder);
-  if (clash !== undefined) throw taken(idOf(into), 'the pipeline itself keeps it');
-  for (const own of [folder, `${folder}__quarantine`])
-    for await (const _ of subStore(parts.lake, own).list('_delta_log/'))
-      throw taken(idOf(into), 'another table stands there, which no replay began');
-}
-
-function taken(into: string, why: string): SluiceError {
-  return new SluiceError('REPLAY_TARGET_TAKEN', `${into} cannot be built: ${why}`, {
-    exit: ExitCode.usage,
-    remedy: `choose another name for --into, or give that one up with \`sluice replay --discard --into ${into}\``,
-  });
+/**
+ * A table that came to the source under the name of one that a replay built would take its rows and its place for its own.
+ * @throws SluiceError REPLAY_TARGET_TAKEN
+ */
+export async function assertNotBuilt(lake: ObjectStore, table: TableId): Promise<void> {
+  const record = await readBuild(lake, idOf(table));
+  if (record !== null)
+    throw new SluiceError('REPLAY_TARGET_TAKEN', `${idOf(table)} is in the lake as a replay of ${record.table}`, {
+      exit: ExitCode.usage,
+      remedy: `\`sluice replay --discard --into ${idOf(table)}\`: then the source's table goes on by itself`,
+    });
 }
 
 /** Removes a table that a replay built, its quarantine, its checkpoint and what is remembered of it. */

@@ -12,7 +12,7 @@ import { dataTopic } from '../../log/topics.ts';
 import { ExitCode, SluiceError } from '../../runtime/errors.ts';
 import { idOf, openBuild, placeOf, type TableId } from './build-table.ts';
 import { isWithin, sameOffsets } from './marks.ts';
-import { contractBook, readShapes, shapeOf, stepTo, type ReplayParts } from './parts.ts';
+import { contractBook, readShapes, shapeOf, type ReplayParts } from './parts.ts';
 import { buildContracts } from './replay-record.ts';
 import { diffTables, type TableDiff } from './table-diff.ts';
 
@@ -63,7 +63,7 @@ export async function diffBuild(
       through: sequence,
     });
     try {
-      await stepTo(build.stepped.table, sequence, { signal: options.signal });
+      await build.stepTo(sequence, { signal: options.signal });
     } finally {
       await build.close();
     }

@@ -120,6 +120,9 @@ async function swapInTurn(
   }
   const freshSinceMs = parts.now() - COPY_FRESH_MS;
   const source = await openSnapshot(work.intoStore);
+  // Another process may have built on since: its rows would be put in with the place of before.
+  const ofRows = await placeOf(source, parts.name, place.nextOffsets.keys());
+  if (ofRows === null || !sameOffsets(ofRows.nextOffsets, built.nextOffsets)) return null;
   let copiedBytes = await copyObjects(work.intoStore, work.store, objectsOf(source), { freshSinceMs });
   const number = Number(current.txns.get(swapAppId(parts.name))?.version ?? 0n) + 1;
   const fences = await copyFences(work.intoStore, work.store, number);
@@ -346,7 +349,7 @@ async function catchUp(parts: ReplayParts, work: SwapWork, place: CommittedPosit
     through: place.markSequence,
   });
   try {
-    await stepTo(build.stepped.table, place.markSequence);
+    await build.stepTo(place.markSequence, {});
     const reached = build.stepped.table.committed();
     if (reached === null) throw notReady(`${work.record.into} has no rows yet`, 'build it first, without --swap');
     return reached;
