@@ -165,11 +165,16 @@ function createAdmin(index: LogIndex, directory: string, clock: () => number, re
     },
     async ensureTopics(topics) {
       refresh(index);
-      const absent = Object.entries(topics).filter(([name]) => topicOf(index, name) === null);
-      if (absent.length === 0) return;
+      const other = Object.entries(topics).filter(
+        ([name, { retentionMs }]) => topicOf(index, name)?.settings.retentionMs !== retentionMs,
+      );
+      if (other.length === 0) return;
       await change('topics cannot be created', () => {
-        for (const [name, settings] of absent) {
-          if (topicOf(index, name) === null) putTopic(index, { id: nextNumber(index, 'topics'), name, settings });
+        for (const [name, settings] of other) {
+          const standing = topicOf(index, name);
+          if (standing === null) putTopic(index, { id: nextNumber(index, 'topics'), name, settings });
+          // No other tool could set it: what the configuration says now is what holds.
+          else putTopic(index, { ...standing, settings: { ...standing.settings, retentionMs: settings.retentionMs } });
         }
       });
     },

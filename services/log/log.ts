@@ -121,7 +121,7 @@ export interface LogAdmin {
    * Null: this log does not tell (brokers before 2.8).
    */
   topicIds(topics: readonly string[]): Promise<ReadonlyMap<string, string | null>>;
-  /** Creates what is absent; never alters what exists. */
+  /** Creates what is absent; never alters what exists, but for the retention of the embedded log, which is set nowhere else. */
   ensureTopics(topics: Readonly<Record<string, TopicSettings>>): Promise<void>;
   deleteTopics(topics: readonly string[]): Promise<void>;
   /** Embedded log: records below these offsets may go (retention never passes what the lake has committed). Kafka: no-op. */
