@@ -136,6 +136,10 @@ export async function createControl(
       await readerOf(pipeline).resnapshot(schema, table, true);
       return { table: `${schema}.${table}` };
     },
+    'retype-table': async (body) => {
+      const table = lakeTable(textField(body, 'table'));
+      return { table, columns: await streamOf(pipeline).retype(table, body['dryRun'] === true) };
+    },
     'move-table': async (body) => {
       const table = lakeTable(textField(body, 'table'));
       await streamOf(pipeline).moveTo(table, tailOf(body['tail']));
@@ -154,9 +158,14 @@ export async function createControl(
       const { mismatches, coverage } = body;
       if (typeof mismatches !== 'number' || typeof coverage !== 'number' || !(mismatches >= 0))
         throw new ConfigError('a verification has mismatches and coverage', 'give two numbers');
+      if (typeof body['pipeline'] === 'string' && body['pipeline'] !== config.name)
+        throw new ConfigError(`this service runs the pipeline '${config.name}'`, 'see http.port of the configuration');
       const table = lakeTable(textField(body, 'table'));
       metrics.verifyMismatches.inc({ table }, mismatches);
       metrics.verifyCoverage.set({ table }, coverage);
+      // A part of the rows says that there is a difference, and not that there is none.
+      if (mismatches > 0) pipeline.verified.set(table, { mismatches, atMs: Date.now() });
+      else if (body['whole'] !== false) pipeline.verified.delete(table);
       return Promise.resolve({ table });
     },
     replay: async (body) => {

@@ -50,16 +50,22 @@ export async function stoppedLine(
   return (await findStopped(config, url)).tables.find((line) => line.table === table);
 }
 
-export type MendPlan = 'reread' | 'resume';
+export type MendPlan = 'reread' | 'retype' | 'resume';
 
 export function mendPlan(line: TableLine): MendPlan {
-  return line.stoppedAt === 'reader' || LOST_LOG.has(line.state) ? 'reread' : 'resume';
+  if (line.stoppedAt === 'reader' || LOST_LOG.has(line.state)) return 'reread';
+  return line.state === 'SCHEMA_CONFLICT' ? 'retype' : 'resume';
 }
 
+const DOES: Readonly<Record<MendPlan, string>> = {
+  reread: 'reads the whole table again, without what the source no longer has',
+  retype:
+    'where the lake has a column in another type than the contract: rewrites the table in the new types and reads it whole (its history stays); else tries again',
+  resume: 'tries again',
+};
+
 export function describeMend(line: TableLine): string {
-  const does =
-    mendPlan(line) === 'reread' ? 'reads the whole table again, without what the source no longer has' : 'tries again';
-  return `${line.table} ${line.state}: ${line.why ?? ''}\n${line.table}: ${does}\n`;
+  return `${line.table} ${line.state}: ${line.why ?? ''}\n${line.table}: ${DOES[mendPlan(line)]}\n`;
 }
 
 /** Until the table goes on and its snapshot is complete. @throws SluiceError TABLE_STANDS_STILL when it does not */
@@ -68,24 +74,47 @@ export async function mendStopped(config: Config, first: TableLine, options: Men
   let line: TableLine | undefined = first;
   for (let stop = 0; stop < STOPS_MAX && line !== undefined; stop++) {
     options.tell(describeMend(line));
-    if (mendPlan(line) === 'resume') {
+    const plan = mendPlan(line);
+    const retyped = plan === 'retype' && (await retype(config, line.table, options, true));
+    if (plan === 'reread') await reread(config, line.table, options, { move: line.stoppedAt === 'stream', retyped });
+    else if (retyped) await reread(config, line.table, options, { move: true, retyped });
+    else {
       const body = { tables: [line.table] };
       await callService(config, { path: '/control/resume', body, url, half: 'stream' });
-    } else await reread(config, line.table, options, line.stoppedAt === 'stream');
+    }
     line = await stoppedLine(config, url, first.table);
   }
   if (line !== undefined) throw stillStopped(line);
 }
 
 /** In this order a crash in between leaves the table stopped, never past what the log lost. */
-async function reread(config: Config, table: string, options: MendOptions, move: boolean): Promise<void> {
+async function reread(
+  config: Config,
+  table: string,
+  options: MendOptions,
+  { move, retyped }: { readonly move: boolean; readonly retyped: boolean },
+): Promise<void> {
   const { url } = options;
   const call = <T>(name: string, half: 'reader' | 'stream', body: object): Promise<T> =>
     callService<T>(config, { path: `/control/${name}`, body, url, half, timeoutMs: CALL_MS });
   const tail = move ? await call<LogTailText>('log-tail', 'stream', { table }) : null;
   await call('reread', 'reader', { table });
+  if (retyped) await retype(config, table, options, false);
   if (tail !== null) await call('move-table', 'stream', { table, tail });
   await snapshotEnds(config, table, options);
+}
+
+/** Whether columns get another type; `dryRun`: only looks. @throws what the contract has against it */
+async function retype(config: Config, table: string, { url, tell }: MendOptions, dryRun: boolean): Promise<boolean> {
+  const call = { path: '/control/retype-table', body: { table, dryRun }, url, half: 'stream' as const };
+  const { columns } = await callService<RetypeAnswer>(config, { ...call, timeoutMs: CALL_MS });
+  for (const { column, from, to } of dryRun ? columns : [])
+    tell(`${table}: ${column} is ${from} in the lake and becomes ${to}\n`);
+  return columns.length > 0;
+}
+
+interface RetypeAnswer {
+  readonly columns: readonly { readonly column: string; readonly from: string; readonly to: string }[];
 }
 
 async function snapshotEnds(config: Config, table: string, { url, signal, tell }: MendOptions): Promise<void> {

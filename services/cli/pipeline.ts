@@ -21,6 +21,7 @@ import type { PostgresSource } from '../reader/source.ts';
 import { systemClock } from '../stream/triggers.ts';
 import type { Config } from '../runtime/config.ts';
 import type { FailpointHook } from '../runtime/failpoints.ts';
+import { failureCode } from '../runtime/failure-code.ts';
 import type { Logger } from '../runtime/logger.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import { foreignTables } from './assemble/foreign-tables.ts';
@@ -37,6 +38,7 @@ import { logPrivacy, piiKey } from './assemble/log-privacy.ts';
 import { rowRequests } from './assemble/row-requests.ts';
 import { openSource } from './assemble/source.ts';
 import { importTypeScript, isTypeScript } from './assemble/typescript-module.ts';
+import { passingTrouble, type Trouble } from './passing-trouble.ts';
 import { parseTableName } from './table-name.ts';
 
 export interface PipelineParts {
@@ -59,6 +61,12 @@ export interface PipelineOptions {
   readonly onSourceBreak?: 'stop' | 'resnapshot';
 }
 
+/** The stream's last failure that belongs to no table, with the newest mark of that time: a newer one, and it has passed. */
+interface Feed {
+  failed: { readonly code: string; readonly message: string; readonly mark: number } | null;
+  onFailure(error: unknown): void;
+}
+
 export interface Pipeline {
   readonly reader: ReaderHandle | null;
   readonly ingest: IngestHandle | null;
@@ -66,6 +74,10 @@ export interface Pipeline {
   readonly lake: ObjectStore;
   readonly log: EventLog;
   readonly counts: StoreCounts;
+  /** Differences that the last verification of a table found, as `verify` and `repair` tell. */
+  readonly verified: Map<string, { readonly mismatches: number; readonly atMs: number }>;
+  /** Why no mark comes from the log, where that has a name. */
+  feedTrouble(): Trouble | null;
   /** Rejects when a part cannot go on; resolves when stopped. */
   readonly done: Promise<void>;
   stop(): Promise<void>;
@@ -92,6 +104,13 @@ export async function startPipeline(options: PipelineOptions): Promise<Pipeline>
       await checkAgainstLog(log.reader, config.name, contracts, lake);
     if (source !== null && claimed?.slotStood === false) undo.push(() => dropUnusedSlot(source, log, config));
     let ingest: IngestHandle | null = null;
+    const feed: Feed = {
+      failed: null,
+      onFailure(error) {
+        const message = error instanceof Error ? error.message : String(error);
+        feed.failed = { code: failureCode(error), message, mark: ingest?.status().logMark ?? 0 };
+      },
+    };
     const startReaderOf = (from: PostgresSource): Promise<ReaderHandle> => {
       const start = (): Promise<ReaderHandle> =>
         openReader(options, from, log, lake, () => (parts.stream ? (ingest?.committedLsn() ?? 0n) : null));
@@ -104,7 +123,7 @@ export async function startPipeline(options: PipelineOptions): Promise<Pipeline>
     if (parts.stream) {
       const state = log.join == null ? null : takeStateFolder(config.state);
       undo.push(() => Promise.resolve(state?.release()));
-      ingest = await openIngest(options, log, lake, state?.path ?? config.state, requests.request);
+      ingest = await openIngest(options, log, lake, state?.path ?? config.state, requests.request, feed);
       const started = ingest;
       undo.push(() => started.stop(BATCH_STOP_MS));
     }
@@ -120,6 +139,13 @@ export async function startPipeline(options: PipelineOptions): Promise<Pipeline>
       lake,
       log,
       counts,
+      verified: new Map(),
+      feedTrouble: () => {
+        const failed = feed.failed;
+        return failed === null || failed.mark !== ingest?.status().logMark
+          ? null
+          : passingTrouble(failed.code, failed.message);
+      },
       done: Promise.race(ends),
       stop() {
         stopping ??= unwind(undo, (error) => logger.warn({ err: error }, 'a part did not stop in order'));
@@ -238,6 +264,7 @@ async function openIngest(
   lake: ObjectStore,
   stateFolder: string,
   requestRows: RequestRows | null,
+  feed: Feed,
 ): Promise<IngestHandle> {
   const { config, logger, metrics } = options;
   const queries = await userQueries(config, process.cwd());
@@ -290,6 +317,9 @@ async function openIngest(
       logger.debug({ progress }, 'batch committed');
     },
     onFailure: (failure) => logger.error(failure, 'a table stopped or is being tried again'),
-    onFeedFailure: (error) => logger.warn({ err: error }, 'the log did not answer; trying again'),
+    onFeedFailure(error) {
+      feed.onFailure(error);
+      logger.warn({ err: error }, 'the log did not answer; trying again');
+    },
   });
 }

@@ -9,6 +9,7 @@ import { countDifferences, describePlan, planRepair, type RepairPlan } from '../
 import type { Config } from '../runtime/config.ts';
 import { ExitCode, SluiceError } from '../runtime/errors.ts';
 import { KEYS_PER_CALL } from './control-actions.ts';
+import { offerReport } from './publish-report.ts';
 import { callService } from './service-client.ts';
 import type { VerifySession } from './verify-session.ts';
 import type { TableReport } from './verify-tables.ts';
@@ -67,6 +68,7 @@ export async function repairTable(
       next = after;
     }
   }
+  await offerReport(session, report, { url: options.url, whole: true });
   return { table, equal: report.equal, plan, keys, wholeReads, report };
 }
 

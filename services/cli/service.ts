@@ -16,7 +16,7 @@ import type { Config } from '../runtime/config.ts';
 import type { CliContext } from './command.ts';
 import { createControl } from './control-actions.ts';
 import { startPipeline, type Pipeline, type PipelineParts } from './pipeline.ts';
-import { numbered, statusReport, type StatusReport } from './status-report.ts';
+import { numbered, statusReport, troublesOf, type StatusReport } from './status-report.ts';
 import { keepTables } from './table-upkeep.ts';
 import { markBehind } from './verify-tables.ts';
 import { createWalBudget, type WalBudget } from './wal-budget.ts';
@@ -159,6 +159,8 @@ function createWatch(pipeline: Pipeline, config: Config, metrics: Metrics, walBu
       metrics.slotRetainedBytes.set(Number(reader.insurance?.heldBytes ?? 0n));
     }
     if (reader !== undefined) feedReaderCounters(metrics, reader, counted);
+    metrics.trouble.reset();
+    for (const state of troublesOf(report)) metrics.trouble.set({ state }, 1);
     metrics.tableState.reset();
     for (const table of report.tables) {
       metrics.tableState.set({ table: table.table, state: table.state }, 1);

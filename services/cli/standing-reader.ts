@@ -118,4 +118,5 @@ const NOTHING_YET: ReaderStatus = {
   announced: [],
   insurance: null,
   lastError: null,
+  failing: null,
 };

@@ -3,6 +3,7 @@ import { formatLsn } from '../log/position.ts';
 import { describeInsurance, type SlotInsurance } from '../reader/slot-insurance.ts';
 import { codeOf } from '../runtime/codes.ts';
 import { formatSize } from '../runtime/duration.ts';
+import { differenceFound, passingTrouble, type Trouble } from './passing-trouble.ts';
 import type { Pipeline } from './pipeline.ts';
 
 export interface TableLine {
@@ -12,6 +13,8 @@ export interface TableLine {
   readonly remedy: string | null;
   /** Which half stands still, when `why` says so. */
   readonly stoppedAt: 'reader' | 'stream' | null;
+  /** What hangs and is tried again, or was found by verify; the table is not stopped by it. `state` has its name. */
+  readonly trouble: Trouble | null;
   readonly snapshot: number | null;
   readonly committedLsn: string | null;
   readonly version: string | null;
@@ -38,11 +41,15 @@ export interface StatusReport {
     readonly lagMs: number;
     readonly slot: SlotInsurance | null;
     readonly lastError: string | null;
+    /** Why nothing moves at this moment, where it has a name: it goes on by itself. */
+    readonly trouble: Trouble | null;
     /** Tables that came later and wait for `sluice add`, or for their owner to publish them. */
     readonly announced: readonly string[];
   } | null;
   readonly consistent: { readonly lsn: string; readonly markSequence: number } | null;
   /** Null: one process has every table. */
+  /** The stream as a whole: the log, or the lake under what belongs to no table. */
+  readonly stream: { readonly trouble: Trouble | null } | null;
   readonly workers: {
     readonly workers: number;
     readonly tables: number;
@@ -77,11 +84,13 @@ export function statusReport(pipeline: Pipeline, name: string): StatusReport {
             lagMs: reader.lagMs,
             slot: reader.insurance,
             lastError: reader.lastError,
+            trouble: reader.failing === null ? null : passingTrouble(reader.failing.code, reader.failing.message),
             announced: reader.announced,
           },
     consistent: ingest?.consistent ?? null,
+    stream: ingest === null ? null : { trouble: pipeline.feedTrouble() },
     workers: ingest?.group ?? null,
-    tables: [...names].toSorted(byText).map((id) => tableLine(id, reader, ingest)),
+    tables: [...names].toSorted(byText).map((id) => tableLine(id, reader, ingest, pipeline.verified)),
     store: pipeline.counts,
   };
 }
@@ -91,19 +100,23 @@ const byText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 type Reader = ReturnType<NonNullable<Pipeline['reader']>['status']> | null;
 type Ingest = ReturnType<NonNullable<Pipeline['ingest']>['status']> | null;
 
-function tableLine(id: string, reader: Reader, ingest: Ingest): TableLine {
+function tableLine(id: string, reader: Reader, ingest: Ingest, verified: Pipeline['verified']): TableLine {
   const source = reader?.tables.find((table) => `${table.schema}.${table.table}` === id);
   const lake = ingest?.tables.find((table) => table.table === id);
   const refused = source?.reason ?? null;
+  const state =
+    refused?.state ??
+    (source?.phase === 'removed' ? 'REMOVED' : null) ??
+    lake?.state ??
+    (source?.phase === 'streaming' ? 'STREAMING' : (source?.phase ?? 'unknown').toUpperCase());
+  const moves = state === 'STREAMING' || state === 'SNAPSHOTTING';
+  const trouble = moves ? troubleOf(id, lake, verified) : null;
   return {
     table: id,
-    state:
-      refused?.state ??
-      (source?.phase === 'removed' ? 'REMOVED' : null) ??
-      lake?.state ??
-      (source?.phase === 'streaming' ? 'STREAMING' : (source?.phase ?? 'unknown').toUpperCase()),
+    state: trouble?.state ?? state,
     why: refused?.detail ?? lake?.message ?? null,
     remedy: refused?.remedy ?? lake?.remedy ?? null,
+    trouble,
     stoppedAt: refused !== null ? 'reader' : lake !== undefined && lake.message !== null ? 'stream' : null,
     snapshot: source?.snapshotProgress ?? null,
     committedLsn: lake?.lsn ?? null,
@@ -121,6 +134,18 @@ function tableLine(id: string, reader: Reader, ingest: Ingest): TableLine {
   };
 }
 
+function troubleOf(
+  id: string,
+  lake: NonNullable<Ingest>['tables'][number] | undefined,
+  verified: Pipeline['verified'],
+): Trouble | null {
+  const retried = lake?.retrying ?? null;
+  const passing = retried === null ? null : passingTrouble(retried, lake?.retryingWhy ?? '');
+  if (passing !== null) return passing;
+  const found = verified.get(id);
+  return found === undefined ? null : differenceFound(id, found.mismatches, found.atMs);
+}
+
 /** The report as a person reads it. */
 export function describeStatus(report: StatusReport): string {
   let text = `pipeline ${report.pipeline}\n`;
@@ -129,9 +154,11 @@ export function describeStatus(report: StatusReport): string {
     text += `reader ${reader.phase}: source ${reader.sourceLsn}, log ${reader.logLsn}, confirmed ${reader.confirmedLsn}, lag ${formatSize(Number(reader.lagBytes))}\n`;
     if (reader.stopped !== null)
       text += `  ${numbered(reader.stopped.state)}: ${reader.stopped.detail}\n  ${reader.stopped.remedy}\n`;
+    text += describeTrouble(reader.trouble);
     if (reader.slot !== null) text += `  slot ${describeInsurance(reader.slot)}\n`;
     if (reader.lastError !== null) text += `  last error: ${reader.lastError}\n`;
   }
+  text += describeTrouble(report.stream?.trouble ?? null);
   for (const table of report.reader?.announced ?? [])
     text += `${table} is new and not followed: \`sluice add ${table}\`\n`;
   if (report.consistent !== null) text += `consistent at ${report.consistent.lsn}\n`;
@@ -143,9 +170,20 @@ export function describeStatus(report: StatusReport): string {
     text += `${table.table}  ${table.state}${progress}  version ${table.version ?? '-'}  at ${table.committedLsn ?? '-'}  lag ${formatSize(Number(table.lagBytes))} ${table.lagSeconds} s${last}\n`;
     if (table.quarantined > 0)
       text += `  ${table.quarantined} quarantined in this run, ${table.staleKeys} keys stale\n`;
+    text += describeTrouble(table.trouble);
     if (table.why !== null) text += `  ${numbered(table.state)}: ${table.why}\n  ${table.remedy ?? ''}\n`;
   }
   return text;
+}
+
+function describeTrouble(trouble: Trouble | null): string {
+  return trouble === null ? '' : `  ${numbered(trouble.state)}: ${trouble.detail}\n  ${trouble.remedy}\n`;
+}
+
+/** Everything that hangs by a name, the tables' too. */
+export function troublesOf(report: StatusReport): readonly string[] {
+  const all = [report.reader?.trouble, report.stream?.trouble, ...report.tables.map(({ trouble }) => trouble)];
+  return all.flatMap((trouble) => (trouble == null ? [] : [trouble.state]));
 }
 
 /** `SLU-6010 SLOT_LOST`, for `sluice explain`. */

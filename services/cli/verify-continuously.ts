@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { TableReport } from './verify-tables.ts';
 import { SluiceError } from '../runtime/errors.ts';
-import { callService } from './service-client.ts';
+import { publishReport } from './publish-report.ts';
 import type { VerifySession } from './verify-session.ts';
 
 export interface ContinuousOptions {
@@ -29,7 +29,7 @@ export async function verifyContinuously(session: VerifySession, options: Contin
         const report = await session.verify(shape, { bytesPerSecond });
         equal &&= report.equal;
         options.onReport(report);
-        await publish(session, report, options.url);
+        await publishReport(session, report, { url: options.url, whole: true });
       } catch (error) {
         if (signal.aborted) return equal;
         if (!(error instanceof SluiceError)) throw error;
@@ -39,11 +39,4 @@ export async function verifyContinuously(session: VerifySession, options: Contin
     await sleep(ROUND_MS, undefined, { signal }).catch(() => undefined);
     if (signal.aborted) return equal;
   }
-}
-
-async function publish(session: VerifySession, report: TableReport, url: string | undefined): Promise<void> {
-  const { table, differences, unsettled, sourceRows } = report;
-  const compared = sourceRows === 0 ? 1 : Math.max(0, sourceRows - unsettled) / sourceRows;
-  const body = { table, mismatches: differences.length, coverage: compared };
-  await callService(session.config, { path: '/control/verified', body, url });
 }

@@ -2,6 +2,7 @@
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import type { EventLog } from '../log/log.ts';
 import type { QueryProgress } from '../stream/progress.ts';
+import type { Retyped } from './retype.ts';
 import type { BatchSink } from '../stream/sink.ts';
 import type { Clock, Trigger } from '../stream/triggers.ts';
 import type { ContractTools } from './contract-book.ts';
@@ -89,6 +90,8 @@ export interface IngestHandle {
   logTail(id: string): Promise<LogTail | null>;
   /** Sets a table to another place of the log, and lets it go on: the end of a repair (reposition.ts). */
   moveTo(id: string, tail: LogTail): Promise<void>;
+  /** Gives its columns the types of its contract, and empties it (retype.ts). None = nothing of that kind is in its way. */
+  retype(id: string, dryRun: boolean): Promise<readonly Retyped[]>;
   /** Looks where the table stands; gives why it stands still, if it does. */
   check(id: string): Promise<Stopped | null>;
   pause(id: string): void;

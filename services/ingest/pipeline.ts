@@ -395,7 +395,15 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
       };
     },
     owned: (id) => tables.owned(id),
-    ...tableRepair((id) => tables.get(id)),
+    ...tableRepair(
+      (id) => tables.get(id),
+      (id) => {
+        const [place, owned] = [places.get(id), tables.owned(id)];
+        return place === undefined || owned === null
+          ? null
+          : { ...place, lake, shapes, contracts, target: owned.target };
+      },
+    ),
     pause: (id) => tables.pause([id]),
     resume: (id) => tables.resume(id),
     stop,

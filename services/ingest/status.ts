@@ -13,6 +13,7 @@ export interface TableStatus {
   readonly remedy: string | null;
   /** Code of a failure that is being tried again. */
   readonly retrying: string | null;
+  readonly retryingWhy: string | null;
   readonly version: bigint | null;
   readonly batchId: bigint | null;
   /** `16/B374D848`: everything of the source up to here is in the table. */
@@ -96,6 +97,7 @@ function tableStatus(runner: TableRunner, timeline: MarkTimeline): TableStatus {
     message: stopped?.message ?? null,
     remedy: stopped?.remedy ?? null,
     retrying: runner.retrying(),
+    retryingWhy: runner.retryingWhy(),
     version: table.version(),
     batchId: position.batchId,
     // Cuts of foreign topics have no LSN of their own.

@@ -165,7 +165,7 @@ function storedType(
   throw new StreamError(
     'SCHEMA_CONFLICT',
     `table ${tableName}: column ${column} is ${from} in the lake and ${to} at the source`,
-    'backfill the table into the new type, or keep the old one by physicalTypes in the contract',
+    `\`sluice repair ${tableName}\` rewrites the table in the new type and reads it whole (its history stays), or give the column its old type back`,
   );
 }
 

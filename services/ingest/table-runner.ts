@@ -1,5 +1,6 @@
 /** Drives one table: steps while there is work, backs off on failures, stops by name, pauses. One table never stops another. */
 import { MergeError } from '../../lakehouse/merge/merge-error.ts';
+import { failureCode } from '../runtime/failure-code.ts';
 import type { QueryPosition, StepResult } from '../stream/stream.ts';
 import { StreamError } from '../stream/stream-error.ts';
 import { nextDelayMs } from '../stream/triggers.ts';
@@ -62,6 +63,8 @@ export interface TableRunner<T extends Steppable = IngestTable> {
   stopped(): Stopped | null;
   /** Code or name of the failure that is being retried. */
   retrying(): string | null;
+  /** Its message. */
+  retryingWhy(): string | null;
   pause(): void;
   /** Goes on after a pause or a stop. */
   resume(): void;
@@ -99,6 +102,7 @@ export function startTableRunner<T extends Steppable>(options: RunnerOptions<T>)
   let stopped: Stopped | null = null;
   let failures = 0;
   let retrying: string | null = null;
+  let retryingWhy: string | null = null;
   let woken = false;
   let wakeUp: (() => void) | null = null;
   let emptyCommits = 0;
@@ -147,7 +151,8 @@ export function startTableRunner<T extends Steppable>(options: RunnerOptions<T>)
     const [least, most] = owned ? [OWNED_RETRY_MIN_MS, OWNED_RETRY_MAX_MS] : [BACKOFF_MIN_MS, BACKOFF_MAX_MS];
     const backoff = Math.min(most, least * 2 ** Math.min(failures - (owned ? 1 : 0), 10));
     const retryInMs = stopped === null ? backoff : 0;
-    retrying = stopped !== null ? null : owned ? OWNER_CONFLICT : codeOf(error);
+    retrying = stopped !== null ? null : owned ? OWNER_CONFLICT : failureCode(error);
+    retryingWhy = retrying === null ? null : error instanceof Error ? error.message : String(error);
     options.onFailure({ id, error, stopped, retryInMs });
     return retryInMs;
   }
@@ -199,6 +204,7 @@ export function startTableRunner<T extends Steppable>(options: RunnerOptions<T>)
     state: () => stopped?.state ?? (paused ? 'PAUSED' : 'STREAMING'),
     stopped: () => stopped,
     retrying: () => retrying,
+    retryingWhy: () => (retrying === null ? null : retryingWhy),
     pause() {
       paused = true;
     },
@@ -231,11 +237,10 @@ function stopOf(error: unknown): Stopped | null {
   if (!(error instanceof MergeError)) return null;
   const { code, message } = error;
   if (code === 'MERGE_TYPE_MISMATCH' || code === 'MERGE_BAD_BATCH' || code === 'MERGE_TABLE_REPLACED')
-    return { state: 'SCHEMA_CONFLICT', message, remedy: 'backfill the table, or map the column in its contract' };
+    return {
+      state: 'SCHEMA_CONFLICT',
+      message,
+      remedy: 'correct the contract, then `sluice repair` on the table: it is rewritten in the types of its contract',
+    };
   return null;
-}
-
-function codeOf(error: unknown): string {
-  const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === 'string' ? code : error instanceof Error ? error.name : 'UNKNOWN';
 }

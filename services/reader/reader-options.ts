@@ -146,6 +146,8 @@ export interface ReaderStatus {
   readonly insurance: SlotInsurance | null;
   /** The last error that led to a reconnect. */
   readonly lastError: string | null;
+  /** The last failure, with its code, until something was written to the log again; null = none. */
+  readonly failing: { readonly code: string; readonly message: string } | null;
 }
 
 export interface ReaderHandle {

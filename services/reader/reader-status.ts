@@ -35,6 +35,10 @@ export function readerStatus(shared: ReaderShared, options: ReaderOptions): Read
     announced: [...(run?.registry.announced ?? [])],
     insurance: figures?.insurance ?? null,
     lastError: shared.lastError,
+    failing:
+      position !== undefined && shared.phase === 'streaming' && position.sequence > shared.openedAt
+        ? null
+        : shared.failing,
   };
 
   function tableStatus(from: ReaderShared, route: TableRoute): TableStatus {

@@ -5,6 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LogError } from '../log/log.ts';
+import { failureCode } from '../runtime/failure-code.ts';
 import { ContinuityError } from './attach.ts';
 import { absentKeysQuery, keyCondition } from './key-query.ts';
 import { isNamed } from './later-tables.ts';
@@ -29,6 +30,9 @@ export interface ReaderShared {
   run: ReaderRun | null;
   monitor: Monitor | null;
   lastError: string | null;
+  failing: ReaderStatus['failing'];
+  /** Marks in the log when the run began: one more, and what failed before has passed. */
+  openedAt: number;
   /** Tables refused at the last attach. */
   serverVersion: number;
 }
@@ -48,6 +52,8 @@ export async function startReader(given: ReaderOptions): Promise<ReaderHandle> {
     run: null,
     monitor: null,
     lastError: null,
+    failing: null,
+    openedAt: 0,
     serverVersion: 0,
   };
   const stopping = new AbortController();
@@ -72,6 +78,7 @@ export async function startReader(given: ReaderOptions): Promise<ReaderHandle> {
     const run = await openRun(options, limits, waiting, stopping.signal);
     if (run === null) return;
     shared.run = run;
+    shared.openedAt = run.appender.position.sequence;
     shared.serverVersion = run.attachment.serverVersion;
     const monitor = createMonitor(run, options, limits);
     shared.monitor = monitor;
@@ -107,6 +114,7 @@ export async function startReader(given: ReaderOptions): Promise<ReaderHandle> {
         }
         shared.phase = 'reconnecting';
         shared.lastError = error instanceof Error ? error.message : String(error);
+        shared.failing = { code: failureCode(error), message: shared.lastError };
         options.logger.warn({ err: error, retryMs: backoffMs }, 'the reader begins anew');
         if (options.clock() - startedMs > 60_000) backoffMs = 250;
         await pause(backoffMs, stopping.signal);
@@ -203,7 +211,12 @@ function mayRetry(error: unknown): boolean {
   if (error instanceof ReaderError)
     return error.retriable || error.code === 'SOURCE_AUTHENTICATION' || error.code === 'SOURCE_TLS';
   if (error instanceof LogError) return error.retriable || RECOVERED_LOG.has(error.code);
-  return false;
+  return isFullDisk(error);
+}
+
+/** The state folder's disk, under what a transaction spilled: it goes on once there is room. */
+function isFullDisk(error: unknown): boolean {
+  return failureCode(error) === 'ENOSPC';
 }
 
 function stopByName(shared: ReaderShared, error: unknown): void {

@@ -41,6 +41,7 @@ const ALIASES: Readonly<Record<string, CodeWord>> = {
   '28P01': 'SOURCE_AUTHENTICATION',
   '28000': 'SOURCE_AUTHENTICATION',
   '3D000': 'SOURCE_UNREACHABLE',
+  GAP: 'SLOT_MOVED',
 };
 
 const BY_WORD: ReadonlyMap<string, CodeEntry> = new Map(Object.entries(CODES));
@@ -53,14 +54,20 @@ export interface FoundCode {
 
 /** The entry of an error's or state's exact word, or of a word that means the same; null = it has none. */
 export function codeOf(word: string): FoundCode | null {
-  const ours = Object.hasOwn(ALIASES, word) ? (ALIASES[word] ?? word) : word;
+  // `DISK_FULL(lake)`: the place is no part of the word.
+  const plain = word.replace(/\(.*\)$/, '');
+  const ours = Object.hasOwn(ALIASES, plain) ? (ALIASES[plain] ?? plain) : plain;
   const entry = BY_WORD.get(ours);
   return entry === undefined ? null : { word: ours, entry };
 }
 
 /** What a person typed: `SLU-6010`, `6010`, `slot_lost`, `slot-lost`; null = nothing of that name. */
 export function findCode(text: string): FoundCode | null {
-  const wanted = text.trim().toUpperCase().replaceAll(/[\s-]/g, '_');
+  const wanted = text
+    .trim()
+    .toUpperCase()
+    .replace(/\(.*\)$/, '')
+    .replaceAll(/[\s-]/g, '_');
   const digits = /^(?:SLU_?)?(\d{4})$/.exec(wanted)?.[1];
   if (digits === undefined) return codeOf(wanted);
   for (const [word, entry] of BY_WORD) if (entry.code === `SLU-${digits}`) return { word, entry };

@@ -15,6 +15,7 @@ export interface Metrics {
   readonly lagSeconds: Gauge<'table'>;
   readonly committedLsn: Gauge<'table'>;
   readonly tableState: Gauge<'table' | 'state'>;
+  readonly trouble: Gauge<'state'>;
   readonly storeRequests: Counter<'operation'>;
   readonly verifyMismatches: Counter<'table'>;
   readonly verifyCoverage: Gauge<'table'>;
@@ -87,6 +88,12 @@ export function createMetrics(): Metrics {
       name: 'sluice_committed_lsn',
       help: 'LSN committed in the lake',
       labelNames: ['table'],
+      registers,
+    }),
+    trouble: new Gauge({
+      name: 'sluice_trouble',
+      help: '1 for each trouble that holds up reader, stream or a table and passes by itself once it is mended',
+      labelNames: ['state'],
       registers,
     }),
     tableState: new Gauge({

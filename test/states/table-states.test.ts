@@ -20,6 +20,7 @@ interface Line {
   readonly state: string;
   readonly why: string | null;
   readonly remedy: string | null;
+  readonly version: string | null;
 }
 
 const TABLES = [
@@ -186,6 +187,47 @@ logging: {level: warn}
     );
     await mendByPage('broken_rule', 'CONTRACT_FAILED');
   });
+  it('SCHEMA_CONFLICT is mended by what its page prints, once the contract says what the source has; the history stays', async () => {
+    const before = String((await stateOf('retyped'))?.version);
+    const refused = await sluice(...statePage('SCHEMA_CONFLICT', 'retyped').command);
+    expect(refused.code, 'the contract is to be edited first').toBe(4);
+    expect(refused.err).toContain('public.retyped.odcs.yaml');
+    expect((await stateOf('retyped'))?.state).toBe('SCHEMA_CONFLICT');
+    const text = readFileSync(contract('retyped'), 'utf8');
+    const asText = text.replace(
+      / +logicalType: integer\n +logicalTypeOptions: \{ ?format: i32 ?\}\n( +)physicalType: integer\n$/,
+      '$1logicalType: string\n$1physicalType: text\n',
+    );
+    expect(asText).not.toBe(text);
+    writeFileSync(contract('retyped'), asText);
+    await mendByPage('retyped', 'SCHEMA_CONFLICT');
+    await database.query(
+      `insert into retyped values (100, 'x', 'y', 'no number'); update retyped set n = 'one' where id = 1`,
+    );
+    await waitFor('what came later', () => verify('retyped'), { everyMs: 300 });
+    const history = await sluice('table', 'history', 'public.retyped');
+    expect(history.out).toContain('REPLACE TABLE');
+    const old = await sluice('sql', 'select n + 1 as n from public.retyped where id = 7', '--at', before, '--json');
+    expect(old, old.err).toMatchObject({ code: 0 });
+    expect(JSON.parse(old.out)).toEqual([{ n: 8 }]);
+  });
+
+  it('VERIFY_FAILED is what `verify --continuous` finds, while the table streams, and is mended by what its page prints', async () => {
+    await database.query(
+      `begin; alter publication sluice_sta drop table fine; update fine set v = 'unheard' where id = 3; alter publication sluice_sta add table fine; commit`,
+    );
+    const walking = startSluice(['verify', '--continuous', '--tables', 'public.fine', '--rate', '50MB'], options);
+    await waitFor('the state', async () => (await stateOf('fine'))?.state === 'VERIFY_FAILED', { deadlineMs: 60_000 });
+    walking.kill('SIGTERM');
+    expect((await walking.ended).code).toBe(1);
+    const { code } = statePage('VERIFY_FAILED', 'fine');
+    expect((await sluice('status')).out).toContain(`${code} VERIFY_FAILED`);
+    const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+    expect(metrics).toContain('sluice_table_state{table="public.fine",state="VERIFY_FAILED"} 1');
+    await database.query(`insert into fine values (500, 'c500', 'while it differs', 1)`);
+    await mendByPage('fine', 'VERIFY_FAILED');
+  });
+
   it('TABLE_MISSING leaves the table readable, as its page shows', async () => {
     const shown = await sluice(...statePage('TABLE_MISSING', 'public.gone').command);
     expect(shown, shown.err).toMatchObject({ code: 0 });

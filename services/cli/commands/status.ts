@@ -2,7 +2,8 @@ import type { Config } from '../../runtime/config.ts';
 import { ExitCode } from '../../runtime/errors.ts';
 import { withConfig, type CommandModule } from '../command.ts';
 import { callService } from '../service-client.ts';
-import { describeStatus, type StatusReport } from '../status-report.ts';
+import { troubleExit } from '../passing-trouble.ts';
+import { describeStatus, troublesOf, type StatusReport } from '../status-report.ts';
 
 interface Flags {
   readonly config?: string;
@@ -10,7 +11,7 @@ interface Flags {
   readonly url?: string;
 }
 
-/** `sluice status`: asks the running service. Exit 4 when a table or the reader stands still by a named state. */
+/** `sluice status`: asks the running service. Exit 4 when a table or the reader stands still by a named state, 3 when a full disk or a refused login holds it up, 1 when verify found a difference. */
 export const statusCommand: CommandModule = (program, context) => {
   withConfig(program.command('status'))
     .description('state, positions and lag of every table of the running pipeline')
@@ -22,7 +23,7 @@ export const statusCommand: CommandModule = (program, context) => {
         const report = await fetchStatus(config, flags.url);
         context.out(flags.json === true ? `${JSON.stringify(report)}\n` : describeStatus(report));
         const stopped = report.reader?.stopped != null || report.tables.some((table) => table.why !== null);
-        return stopped ? ExitCode.namedState : ExitCode.clean;
+        return stopped ? ExitCode.namedState : troubleExit(troublesOf(report));
       }),
     );
 };

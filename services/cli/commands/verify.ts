@@ -4,6 +4,7 @@ import { splitKey } from '../../replay/verify/source-snapshot.ts';
 import { parseSize } from '../../runtime/duration.ts';
 import { ConfigError, ExitCode, SluiceError } from '../../runtime/errors.ts';
 import { withConfig, type CliContext, type CommandModule } from '../command.ts';
+import { offerReport } from '../publish-report.ts';
 import { REPAIR_VERIFY, repairTable } from '../repair-table.ts';
 import { verifyContinuously } from '../verify-continuously.ts';
 import { withVerify } from '../verify-session.ts';
@@ -73,6 +74,7 @@ async function verify(flags: Flags, context: CliContext): Promise<ExitCode> {
           if (flags.json !== true) context.out(`${error.message}: not compared\n  ${error.remedy}\n`);
           continue;
         }
+        await offerReport(session, report, { url: flags.url, whole: where === null });
         if (flags.json !== true) context.out(describe(report, Number(flags.show)));
         if (flags.repair === true && !report.equal) {
           const how = { url: flags.url, dryRun: false, signal: context.signal, tell: context.err, first: report };

@@ -128,7 +128,7 @@ export const STATE_CODES = {
     exit: ExitCode.namedState,
     retry: false,
     remedy:
-      'keep the old type by physicalTypes in the contract, or rename the column at the source, then resume the table',
+      'write what the source has now into the contract, then run `sluice repair` on the table: it is rewritten in the new types',
   },
   OWNER_CONFLICT: {
     code: 'SLU-6025',
@@ -192,5 +192,27 @@ export const STATE_CODES = {
     exit: ExitCode.namedState,
     retry: false,
     remedy: 'run `sluice repair` on the table (it is read again whole)',
+  },
+  DISK_FULL: {
+    code: 'SLU-6033',
+    title: 'a disk is full: that of the lake, the log or the state folder',
+    exit: ExitCode.environment,
+    retry: true,
+    remedy: 'make room there: everything goes on by itself, and nothing is lost',
+  },
+  CREDENTIALS: {
+    code: 'SLU-6034',
+    title: 'a login or key stopped working: that of the source, the log or the lake',
+    exit: ExitCode.environment,
+    retry: true,
+    remedy:
+      'put the right secret in its place (`${file:…}` and the credentials of the store are read again): it goes on',
+  },
+  VERIFY_FAILED: {
+    code: 'SLU-6035',
+    title: 'source and lake differ in rows that stand still',
+    exit: ExitCode.findings,
+    retry: false,
+    remedy: 'run `sluice repair` on the table: the differing rows are read again',
   },
 } as const satisfies Readonly<Record<string, CodeEntry>>;
