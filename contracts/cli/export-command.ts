@@ -52,6 +52,7 @@ const EXTENSIONS: Readonly<Record<ExportTarget, string>> = {
 function runExport(ports: Ports, paths: readonly string[], flags: Flags): ExitCode {
   const files = loadContracts(ports, openScopes(ports, paths), flags.table ?? null);
   let lossy = 0;
+  const before = new Set<string>();
   let invalid = false;
   for (const { contract, findings } of files) {
     if (contract === null) {
@@ -65,8 +66,11 @@ function runExport(ports: Ports, paths: readonly string[], flags: Flags): ExitCo
       const result = exportContract(contract, table, flags.to);
       const name = sourceName(contract, table);
       const file = `${name.schema}.${name.table}.${EXTENSIONS[flags.to]}`.replaceAll('/', '_');
-      if (flags.out === undefined) ports.out(result.text.endsWith('\n') ? result.text : `${result.text}\n`);
-      else ports.files.write(resolve(ports.cwd, flags.out, file), result.text);
+      const fresh = (result.before ?? []).filter((statement) => !before.has(statement));
+      for (const statement of fresh) before.add(statement);
+      const text = [...fresh, result.text].join('\n');
+      if (flags.out === undefined) ports.out(text.endsWith('\n') ? text : `${text}\n`);
+      else ports.files.write(resolve(ports.cwd, flags.out, file), text);
       for (const { subject, message } of result.lossy) ports.err(`lossy ${subject}: ${message}\n`);
       lossy += result.lossy.length;
     }

@@ -6,7 +6,7 @@ import type { CatalogCheck, CatalogColumn } from './catalog.ts';
 import { normaliseNumber } from './decimal-text.ts';
 
 export interface CheckRules {
-  /** By column: minimum, maximum, exclusiveMinimum, exclusiveMaximum as decimal text. */
+  /** By column: bounds and multipleOf as decimal text; lengths and item counts as digits. */
   readonly bounds: ReadonlyMap<string, Readonly<Record<string, string>>>;
   /** By column: the closed list. */
   readonly values: ReadonlyMap<string, readonly string[]>;
@@ -25,6 +25,12 @@ const CAST = String.raw`(?:::[a-z_ ]+(?:\([\d, ]+\))?)?`;
 const NUMBER = String.raw`\(?'?(-?\d+(?:\.\d+)?)'?\)?${CAST}`;
 const COLUMN_FIRST = new RegExp(`^\\(*${NAME}\\)?${CAST}\\s*(>=|<=|>|<)\\s*${NUMBER}\\)*$`, 'i');
 const NUMBER_FIRST = new RegExp(`^\\(*${NUMBER}\\s*(>=|<=|>|<)\\s*\\(?${NAME}\\)?${CAST}\\)*$`, 'i');
+/** `char_length("a") <= 3`, `cardinality(tags) >= 1`, with the casts that the catalog adds. */
+const COUNTED = new RegExp(
+  `^\\(*(char_length|character_length|length|octet_length|cardinality)\\(\\(*${NAME}\\)*${CAST}\\)*\\s*(>=|<=)\\s*(\\d+)\\)*$`,
+  'i',
+);
+const MULTIPLE = new RegExp(`^\\(*${NAME}\\)?${CAST}\\s*%\\s*${NUMBER}\\)*\\s*=\\s*\\(?0\\)?${CAST}\\)*$`, 'i');
 const IN_LIST = new RegExp(
   `^\\(*${NAME}\\)?${CAST}\\s*(?:=\\s*ANY\\s*\\(+\\s*ARRAY\\s*\\[|IN\\s*\\()(.*?)[\\])]+${CAST}(?:\\[\\])?\\)*$`,
   'is',
@@ -37,7 +43,9 @@ export function checkRules(checks: readonly CatalogCheck[], columns: readonly Ca
   const known = new Set(columns.map((column) => column.name));
   for (const check of checks) {
     const parts = conjuncts(check.expression);
-    const simple = parts.map((part) => boundOf(part, known) ?? valuesOf(part, known));
+    const simple = parts.map(
+      (part) => boundOf(part, known) ?? countOf(part, known) ?? stepOf(part, known) ?? valuesOf(part, known),
+    );
     if (simple.every((part) => part !== null)) {
       for (const part of simple) {
         if (part === null) continue;
@@ -70,6 +78,21 @@ function boundOf(part: string, known: ReadonlySet<string>): BoundPart | null {
   return column === null || !known.has(column) || text === null || option === undefined
     ? null
     : { column, option, text };
+}
+
+function countOf(part: string, known: ReadonlySet<string>): BoundPart | null {
+  const match = COUNTED.exec(part);
+  const column = nameOf(match?.[2], match?.[3]);
+  if (match === null || column === null || !known.has(column)) return null;
+  const side = match[4] === '>=' ? 'min' : 'max';
+  return { column, option: `${side}${/^card/i.test(match[1] ?? '') ? 'Items' : 'Length'}`, text: match[5] ?? '' };
+}
+
+function stepOf(part: string, known: ReadonlySet<string>): BoundPart | null {
+  const match = MULTIPLE.exec(part);
+  const column = nameOf(match?.[1], match?.[2]);
+  const text = normaliseNumber(match?.[3] ?? '');
+  return column === null || !known.has(column) || text === null ? null : { column, option: 'multipleOf', text };
 }
 
 function valuesOf(part: string, known: ReadonlySet<string>): ValuesPart | null {

@@ -101,7 +101,8 @@ function readStatement(reader: Reader, state: State): boolean {
     if (reader.take('type')) return readEnum(reader, state);
     if (reader.take('domain')) return readDomain(reader, state);
     if (reader.take('unique', 'index')) return readUniqueIndex(reader, state);
-    return false;
+    // They hold no columns; a table names its schema itself.
+    return reader.take('schema') || reader.take('extension');
   }
   if (reader.take('alter', 'table')) return readAlter(reader, state);
   if (reader.take('comment', 'on')) return readComment(reader, state);

@@ -193,9 +193,20 @@ function optionValues(mapping: TypeMapping): PlainMap {
   return { format, maxLength, timezone };
 }
 
+const BOUND_ORDER =
+  'minimum exclusiveMinimum maximum exclusiveMaximum multipleOf minLength maxLength minItems maxItems'.split(' ');
+
+/** Only those that the standard has for the column's type. */
 function boundValues(mapping: TypeMapping, bounds: Readonly<Record<string, string>>): PlainMap {
-  if (mapping.logicalType !== 'integer' && mapping.logicalType !== 'number') return {};
-  return Object.fromEntries(Object.entries(bounds).map(([name, text]) => [name, exactNumber(text)]));
+  const numeric = mapping.logicalType === 'integer' || mapping.logicalType === 'number';
+  return Object.fromEntries(
+    BOUND_ORDER.flatMap((name) => {
+      const text = bounds[name];
+      if (text === undefined) return [];
+      const of = name.endsWith('Length') ? 'string' : name.endsWith('Items') ? 'array' : null;
+      return (of === null ? numeric : mapping.logicalType === of) ? [[name, exactNumber(text)]] : [];
+    }),
+  );
 }
 
 function noteType(column: CatalogColumn, mapping: TypeMapping, notes: InferNote[]): void {

@@ -12,5 +12,8 @@ export function exportAjvModule(contract: Contract, table: TableContract): Expor
   const ajv = new Ajv2020({ code: { source: true }, strict: false, allErrors: true, logger: false });
   formats.default.default(ajv);
   const validate = ajv.compile(JSON.parse(text) as object);
-  return { text: `${standalone.default(ajv, validate)}\n`, lossy };
+  return {
+    text: `${standalone.default(ajv, validate)}\n`,
+    lossy: lossy.map(({ subject, message }) => ({ subject, message: message.replaceAll('JSON Schema', 'ajv') })),
+  };
 }

@@ -4,8 +4,10 @@ import type { Column, Contract, TableContract } from '../model.ts';
 import { lakeMapping } from '../privacy.ts';
 import type { DeltaTypeName } from '../type-table.ts';
 import { columnConditions } from './conditions.ts';
-import { lostRules } from './export-result.ts';
+import { enforcedOn } from './enforced.ts';
 import type { ExportResult, LossyItem } from './export-result.ts';
+import { lostPromises } from './lost-promises.ts';
+import type { Carries } from './lost-promises.ts';
 
 const NAMES: Readonly<Record<string, string>> = { long: 'BIGINT', integer: 'INT', short: 'SMALLINT' };
 
@@ -14,13 +16,25 @@ export function deltaSqlType(type: DeltaTypeName): string {
   return NAMES[type] ?? type.toUpperCase();
 }
 
-export function exportDeltaDdl(_contract: Contract, table: TableContract): ExportResult {
-  const lossy: LossyItem[] = lostRules(table, 'a Delta schema');
+const SCHEMA: Carries = {
+  target: 'a Delta schema',
+  lake: true,
+  keys: false,
+  uniqueness: false,
+  defaults: false,
+  partitions: true,
+  unknownColumns: false,
+  rules: new Set(),
+};
+
+export function exportDeltaDdl(contract: Contract, table: TableContract): ExportResult {
+  const lossy: LossyItem[] = lostPromises(contract, table, SCHEMA);
   const lines: string[] = [];
   for (const column of table.columns) {
     const mapping = lakeMapping(column, null);
     if (mapping === null) continue;
-    const required = column.required || column.keyPosition > 0 ? ' NOT NULL' : '';
+    // piiAction null leaves NULL in the lake, whatever the source requires.
+    const required = enforcedOn(column, table).nullable || column.piiAction === 'null' ? '' : ' NOT NULL';
     const comment = column.description === null ? '' : ` COMMENT ${literal(column.description)}`;
     lines.push(`  ${quoted(lakeColumnName(column.name))} ${deltaSqlType(mapping.delta)}${required}${comment}`);
     lossy.push(...lostOptions(column, table));
@@ -41,40 +55,43 @@ export function exportDeltaDdl(_contract: Contract, table: TableContract): Expor
 }
 
 function lostOptions(column: Column, table: TableContract): LossyItem[] {
-  const lost: string[] = [];
-  if (
-    Object.keys(column.options).some((name) => name !== 'format' && name !== 'timezone') ||
-    column.allowedValues !== null
-  )
-    lost.push('bounds and value lists (use delta-constraints)');
-  if (column.unique) lost.push('uniqueness');
-  if (column.keyPosition > 0) lost.push('the primary key');
+  const { options, values, patterns, missing, warnings } = enforcedOn(column, table);
+  const conditions =
+    values !== null ||
+    patterns.length > 0 ||
+    missing.length > 0 ||
+    Object.keys(options).some((name) => name !== 'format' && name !== 'timezone');
+  const lost = [
+    ...(conditions ? ['bounds and value lists (use delta-constraints)'] : []),
+    ...warnings.map((warning) => `${warning}, which only warns`),
+  ];
   return lost.map((message) => ({
     subject: `${table.name}.${column.name}`,
     message: `a Delta schema has no place for ${message}`,
   }));
 }
 
-export function exportDeltaConstraints(_contract: Contract, table: TableContract): ExportResult {
-  const lossy: LossyItem[] = lostRules(table, 'a Delta constraint');
+export function exportDeltaConstraints(contract: Contract, table: TableContract): ExportResult {
+  const lossy: LossyItem[] = lostPromises(contract, table, { ...SCHEMA, target: 'a Delta constraint' });
   const statements: string[] = [];
   for (const column of table.columns) {
     const mapping = lakeMapping(column, null);
     const name = lakeColumnName(column.name);
     if (mapping === null) continue;
     if (column.piiAction === 'hash' || column.piiAction === 'mask' || column.piiAction === 'null') {
-      if (Object.keys(column.options).length > 0)
+      if (Object.keys(column.options).length > 0 || column.allowedValues !== null)
         lossy.push({
           subject: `${table.name}.${column.name}`,
           message: 'its clear values are not in the lake: conditions on them are left out',
         });
       continue;
     }
-    const conditions = columnConditions(column, mapping, quoted(name), 'spark');
+    const conditions = columnConditions(column, enforcedOn(column, table), mapping, quoted(name), 'spark');
     for (const item of conditions.lost) lossy.push({ subject: `${table.name}.${column.name}`, message: item });
     for (const { kind, expression } of conditions.list) {
       // Delta counts NULL as a violation of a CHECK; the contract, like PostgreSQL, lets it pass.
-      const constraint = `${name}_${kind}`.replaceAll(/[^A-Za-z0-9_]/g, '_');
+      const word = `${name}_${kind}`.replaceAll(/[^A-Za-z0-9_]/g, '_');
+      const constraint = /^[0-9]/.test(word) ? quoted(word) : word;
       statements.push(
         `ALTER TABLE ${tableName(table)} ADD CONSTRAINT ${constraint} CHECK (${quoted(name)} IS NULL OR ${expression});`,
       );

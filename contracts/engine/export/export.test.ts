@@ -2,6 +2,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 
+import { officialValidators } from '../corpus/official.ts';
 import { readDdl } from '../infer-ddl.ts';
 import { lintContract } from '../lint.ts';
 import type { Contract, TableContract } from '../model.ts';
@@ -64,7 +65,7 @@ COMMENT 'It\\'s all orders';
   it('delta-constraints let NULL pass (delta-rs #4183)', () => {
     const { text } = run('delta-constraints');
     expect(text).toContain('ADD CONSTRAINT total_minimum CHECK (`total` IS NULL OR `total` >= 0);');
-    expect(text).toContain("CHECK (`status` IS NULL OR `status` IN ('new', 'it''s'));");
+    expect(text).toContain("CHECK (`status` IS NULL OR `status` IN ('new', 'it\\'s'));");
     // The lake has the pseudonym, whose length is another.
     expect(text).not.toContain('email');
   });
@@ -166,5 +167,82 @@ COMMENT 'It\\'s all orders';
     const { text } = run('markdown', TEXT.replace("description: It's all orders", 'description: a | b <i>'));
     expect(text).toContain('a \\| b &lt;i>');
     expect(text).toContain('| ssn | text | not kept |');
+  });
+
+  it.runIf(officialValidators() !== null)(
+    'odcs is valid by the official schema, and exporting it again changes nothing',
+    () => {
+      const once = run('odcs').text;
+      const official = officialValidators()?.['3.1'];
+      expect(official?.(parse(once)), JSON.stringify(official?.errors)).toBe(true);
+      expect(run('odcs', once).text).toBe(once);
+    },
+  );
+
+  const PROMISES = TEXT.replace(
+    'properties: [ref, email]}, mustBe: 0}',
+    `properties: [ref, email]}, mustBe: 0}
+      - {id: cheap, type: custom, engine: cel, implementation: row.id > 0}
+      - {id: sums, type: sql, query: 'SELECT count(*) FROM {object} o JOIN other USING (id)', mustBe: 0}
+      - {id: prose, type: text, description: looks right}`,
+  )
+    .replace(
+      '{name: total,',
+      '{name: big, logicalType: integer, logicalTypeOptions: {format: i64, maximum: 9007199254740993}, physicalType: bigint, customProperties: [{property: default, value: 5}]}\n      - {name: kind, logicalType: string, physicalType: text, customProperties: [{property: default, value: a}], quality: [{id: kinds, metric: invalidValues, arguments: {validValues: [a, b]}, mustBe: 0}]}\n      - {name: a-b, logicalType: boolean, physicalType: boolean}\n      - {name: total,',
+    )
+    .concat('slaProperties:\n  - {id: fresh, property: latency, value: 5, unit: minutes, element: orders.id}\n');
+
+  it.each(['jsonschema', 'ajv', 'delta-ddl', 'delta-constraints', 'postgres-ddl', 'avro'] as const)(
+    '%s lists rules, service levels and privacy as lost',
+    (target) => {
+      const subjects = run(target, PROMISES).lossy.map((item) => item.subject);
+      for (const subject of [
+        'orders.rows',
+        'orders.cheap',
+        'orders.sums',
+        'orders.prose',
+        'orders.fresh',
+        'orders.email',
+        'orders.ssn',
+      ])
+        expect(subjects, subject).toContain(subject);
+      expect(subjects.includes('orders.pair')).toBe(target !== 'postgres-ddl');
+    },
+  );
+
+  it('jsonschema lists what JSON numbers and decimal text cannot carry', () => {
+    const { text, lossy } = run('jsonschema', PROMISES);
+    expect(text).toContain('"maximum": 9007199254740993');
+    expect(lossy.map((item) => `${item.subject}: ${item.message}`)).toEqual(
+      expect.arrayContaining([
+        'orders.id: readers that parse JSON numbers as doubles round int64 beyond 2^53',
+        'orders.big: maximum 9007199254740993 is rounded by readers with doubles',
+        'orders.total: minimum 0 of decimal text cannot be said in JSON Schema',
+        'orders.total: multipleOf 0.1 of decimal text cannot be said in JSON Schema',
+        'orders.ref: JSON Schema has no place for uniqueness',
+      ]),
+    );
+  });
+
+  it('avro has enums with their own names, defaults of the first branch, and names that do not collide', () => {
+    const text = run(
+      'avro',
+      PROMISES.replace(
+        '{name: a-b,',
+        '{name: a_b, logicalType: boolean, physicalType: boolean}\n      - {name: a-b,',
+      ).replace("{name: 'a b',", "{name: 'b c',"),
+    ).text;
+    const { fields } = JSON.parse(text) as { readonly fields: readonly { readonly name: string }[] };
+    const field = (name: string) => fields.find((each) => each.name === name);
+    expect(field('kind')).toEqual({
+      name: 'kind',
+      type: [{ type: 'enum', name: 'orders_kind', symbols: ['a', 'b'] }, 'null'],
+      default: 'a',
+    });
+    expect(field('big')).toEqual({ name: 'big', type: ['long', 'null'], default: 5 });
+    expect(field('a_b')).toMatchObject({ name: 'a_b', default: null });
+    expect(field('a_b_2')).toMatchObject({ columnName: 'a-b' });
+    // A pseudonym is no uuid.
+    expect(field('email')).toMatchObject({ type: ['null', 'string'] });
   });
 });
