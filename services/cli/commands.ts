@@ -4,6 +4,7 @@ import { tableCommands } from './commands/table.ts';
 import { benchCommand } from './commands/bench.ts';
 import { demoCommand } from './commands/demo.ts';
 import { addCommand, removeCommand } from './commands/add.ts';
+import { adoptCommand } from './commands/adopt.ts';
 import { backfillCommand } from './commands/backfill.ts';
 import { doctorCommand } from './commands/doctor.ts';
 import { faultsCommand } from './commands/faults.ts';
@@ -30,6 +31,7 @@ export const COMMANDS: readonly CommandModule[] = [
   doctorCommand,
   planCommand,
   explainCommand,
+  adoptCommand,
   addCommand,
   removeCommand,
   pauseCommand,

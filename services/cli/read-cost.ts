@@ -13,13 +13,13 @@ import { walFacts } from './wal-facts.ts';
 export interface ReadCost {
   readonly rows: number;
   readonly bytes: number;
-  /** At the speed that a plain pipeline reaches on two cores; a hint, no promise. */
+  /** At an assumed speed; a hint, no promise. */
   readonly minutes: number;
   /** WAL that the source writes in that time, by its present rate: what the slot may hold back. */
   readonly walBytes: number;
 }
 
-/** Through log and merge, measured on two cores (docs/operations.md): the slower of rows and bytes counts. */
+/** Through log and merge. Assumptions, not measured here: machine, rows and store decide. The slower of the two counts. */
 const ROWS_PER_SECOND = 25_000;
 const BYTES_PER_SECOND = 8_000_000;
 

@@ -20,6 +20,8 @@ export interface LogTail {
   readonly markSequence: number;
   readonly progressOffset: bigint;
   readonly nextOffsets: ReadonlyMap<number, LogOffset>;
+  /** LSN up to which the table holds everything, where that is known otherwise than by what it had. */
+  readonly lsn?: bigint;
 }
 
 /** Marks that are looked through from the end: control records take offsets. */
@@ -74,7 +76,7 @@ export async function reposition(options: RepositionOptions): Promise<void> {
   const batchId = stood === null ? 0n : stood.batchId + 1n;
   const position: StreamPosition = {
     epoch: stood?.epoch ?? 1,
-    lsn: stood?.lsn ?? 0n,
+    lsn: tail.lsn ?? stood?.lsn ?? 0n,
     markSequence: tail.markSequence,
     progressOffset: tail.progressOffset,
     nextOffsets: tail.nextOffsets,

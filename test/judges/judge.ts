@@ -17,6 +17,7 @@ import { canonicalText } from '../support/canonical-rows.ts';
 /** pyarrow turns what the engines hand over into exact texts. */
 const JUDGE_PACKAGES = [...READER_PACKAGES, 'pyarrow==22.0.0'] as const;
 const SCRIPT = join(import.meta.dirname, 'judge.py');
+const WRITER = join(import.meta.dirname, 'write-delta.py');
 const OUTPUT_BYTES_MAX = 256 * 1024 * 1024;
 
 export interface JudgeOptions {
@@ -47,6 +48,21 @@ export async function changesWithDeltaRs(
   return rowTexts(await runJudge(['changes', 'delta-rs', uri, JSON.stringify({ ...options, ...range })]));
 }
 
+export interface WrittenTable {
+  /** Default `error`: there is none yet. */
+  readonly mode?: 'error' | 'append' | 'overwrite';
+  /** Name and type: long, integer, string, boolean, decimal (12,2), timestamp. */
+  readonly fields: readonly (readonly [string, string])[];
+  /** Cells as text. */
+  readonly rows: readonly (readonly (string | null)[])[];
+}
+
+/** A Delta table as delta-rs writes it. */
+export async function writeWithDeltaRs(uri: string, table: WrittenTable): Promise<void> {
+  const python = await pythonWith(cacheFolder(), JUDGE_PACKAGES);
+  await run(python, [uri, JSON.stringify({ mode: 'error', ...table })], {}, WRITER);
+}
+
 /** Runs SQL statements in one Spark session with Delta; the rows of each, canonical and sorted. Tables as delta.`/path`. */
 export async function withSpark(
   statements: readonly string[],
@@ -71,10 +87,15 @@ async function runJudge(args: readonly string[]): Promise<string> {
   return run(await pythonWith(cacheFolder(), JUDGE_PACKAGES), args, {});
 }
 
-function run(python: string, args: readonly string[], env: Readonly<Record<string, string>>): Promise<string> {
+function run(
+  python: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+  script = SCRIPT,
+): Promise<string> {
   return new Promise((resolve, reject) => {
     const options = { maxBuffer: OUTPUT_BYTES_MAX, env: { ...process.env, ...env } };
-    execFile(python, [SCRIPT, ...args], options, (error, stdout, stderr) => {
+    execFile(python, [script, ...args], options, (error, stdout, stderr) => {
       if (error === null) resolve(stdout);
       else reject(new Error(`${args.slice(0, 2).join(' ')} failed: ${stderr.slice(-2_000)}`, { cause: error }));
     });

@@ -21,6 +21,8 @@ export interface PipelineIdentity {
   readonly publication: string;
   /** The publication did not exist when this pipeline first started: teardown may drop it. */
   readonly madePublication: boolean;
+  /** `sluice adopt` took the slot over: teardown leaves it, as something else may go on with it. */
+  readonly adoptedSlot?: boolean;
 }
 
 export async function identityOf(

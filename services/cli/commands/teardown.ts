@@ -17,6 +17,7 @@ interface Flags {
   readonly config?: string;
   readonly yes?: boolean;
   readonly tables?: boolean;
+  readonly adopted?: boolean;
 }
 
 interface Step {
@@ -29,6 +30,7 @@ export const teardownCommand: CommandModule = (program, context) => {
   withConfig(program.command('teardown'))
     .description('show, and with --yes drop, the slot, our publication, topics and state; tables only with --tables')
     .option('--yes', 'drop them')
+    .option('--adopted', 'drop the slot that `sluice adopt` took over, too')
     .option('--tables', 'drop the lake of this pipeline, too')
     .action(context.run(async (flags: Flags) => teardown(flags, context)));
 };
@@ -39,8 +41,9 @@ async function teardown(flags: Flags, context: CliContext): Promise<ExitCode> {
   const lake = openLake(config, null, { requests: 0, sentBytes: 0, receivedBytes: 0 });
   const session = await (await openSource(config, reload)).session('teardown');
   try {
+    const left = await adoptedSlot(config, session, lake);
     const steps = [
-      ...(await sourceSteps(config, session, lake)),
+      ...(await sourceSteps(config, session, lake, flags.adopted === true)),
       ...(await logSteps(config, reload)),
       ...stateSteps(config, context.cwd),
       ...(await lakeSteps(lake, flags.tables === true)),
@@ -51,6 +54,7 @@ async function teardown(flags: Flags, context: CliContext): Promise<ExitCode> {
       context.out(`${flags.yes === true ? 'dropped' : 'would drop'} ${step.what}\n`);
     }
     if (flags.yes !== true && steps.length > 0) context.out('nothing was dropped; run again with --yes\n');
+    if (flags.adopted !== true && left !== null) context.out(left);
     if (flags.tables !== true) context.out(`the tables in ${lake.uri} stay; --tables drops them, too\n`);
     return ExitCode.clean;
   } finally {
@@ -59,8 +63,14 @@ async function teardown(flags: Flags, context: CliContext): Promise<ExitCode> {
   }
 }
 
-async function sourceSteps(config: Config, session: SourceSession, lake: ObjectStore): Promise<Step[]> {
+async function sourceSteps(
+  config: Config,
+  session: SourceSession,
+  lake: ObjectStore,
+  adopted: boolean,
+): Promise<Step[]> {
   const steps: Step[] = [];
+  const identity = await readIdentity(lake);
   const slot = await findSlot(session, config.source.slot);
   if (slot !== null && slot.plugin === 'pgoutput') {
     if (slot.active) {
@@ -69,9 +79,9 @@ async function sourceSteps(config: Config, session: SourceSession, lake: ObjectS
         remedy: 'stop `sluice run` (or `sluice reader`) first',
       });
     }
-    steps.push({ what: `replication slot ${slot.name}`, run: async () => void (await dropSlot(session, slot.name)) });
+    if (identity?.adoptedSlot !== true || adopted)
+      steps.push({ what: `replication slot ${slot.name}`, run: async () => void (await dropSlot(session, slot.name)) });
   }
-  const identity = await readIdentity(lake);
   const publication = await findPublication(session, config.source.publication);
   const ours = identity?.madePublication === true && identity.publication === config.source.publication;
   if (publication !== null && ours) {
@@ -81,6 +91,13 @@ async function sourceSteps(config: Config, session: SourceSession, lake: ObjectS
     });
   }
   return steps;
+}
+
+/** Something else made it, and may go on with it; but it holds WAL for as long as it stands. */
+async function adoptedSlot(config: Config, session: SourceSession, lake: ObjectStore): Promise<string | null> {
+  if ((await readIdentity(lake))?.adoptedSlot !== true) return null;
+  if ((await findSlot(session, config.source.slot)) === null) return null;
+  return `the slot ${config.source.slot} was adopted, not made by this pipeline: it stays and holds back WAL; --adopted drops it, too\n`;
 }
 
 async function logSteps(config: Config, reload: () => Config): Promise<Step[]> {

@@ -17,6 +17,7 @@ import { openLog } from '../assemble/log.ts';
 import { openSource } from '../assemble/source.ts';
 import { explainFailure } from '../explain-failure.ts';
 import { readIdentity } from '../assemble/identity.ts';
+import { checkTakeover } from './adopt-checks.ts';
 
 export interface CheckResult {
   readonly name: string;
@@ -77,6 +78,7 @@ async function checkSource(config: Config, source: PostgresSource, report: Repor
       report(ok('replication connection', 'pg_hba.conf lets this role replicate'));
     });
     await checkTables(config, session, report);
+    await attempt('takeover', report, () => checkTakeover(config, session, report));
     await checkMessages(session, report);
   } finally {
     await session.close();

@@ -115,4 +115,32 @@ export const COMMAND_CODES = {
     retry: false,
     remedy: 'look at `sluice status`; resume or repair the table first',
   },
+  ADOPT_REFUSED: {
+    code: 'SLU-1017',
+    title: 'something speaks against the takeover',
+    exit: ExitCode.findings,
+    retry: false,
+    remedy: 'mend each finding that the command names, then run it again',
+  },
+  ADOPT_POSITION: {
+    code: 'SLU-1018',
+    title: 'it is not known from where a takeover would go on',
+    exit: ExitCode.usage,
+    retry: false,
+    remedy: 'bring the lake up to the slot first, or give --lsn, --offsets or --checkpoint of what it holds',
+  },
+  LAKE_KEY_REPEATED: {
+    code: 'SLU-1019',
+    title: "a key stands in more than one row of the lake's table",
+    exit: ExitCode.findings,
+    retry: false,
+    remedy: 'leave one row a key, or let `sluice repair` read the table again whole',
+  },
+  LAKE_COLUMNS_MISSING: {
+    code: 'SLU-1020',
+    title: "the lake's table lacks columns of the source",
+    exit: ExitCode.findings,
+    retry: false,
+    remedy: 'add them with what wrote the table, or give --allow-missing and fill them by a backfill',
+  },
 } as const satisfies Readonly<Record<string, CodeEntry>>;
