@@ -6,6 +6,7 @@ import type { InPlaceResult } from '../replay/replay/in-place.ts';
 import type { BuildRecord, SwapRecord } from '../replay/replay/replay-record.ts';
 import type { SwapResult } from '../replay/replay/table-swap.ts';
 import { formatLsn } from '../log/position.ts';
+import type { SluiceError } from '../runtime/errors.ts';
 import { formatBytes, formatTime } from './print-columns.ts';
 
 /** Numbers of 64 bits as text. */
@@ -31,6 +32,9 @@ export function inPlaceText(result: InPlaceReport): string {
       : `  ${result.unsettledKeys} keys lack values from before the range, and the source could not be asked for them: \`sluice repair ${result.table}\`\n`;
   return text;
 }
+
+/** Of one table among several. */
+export const failureText = ({ message, remedy }: SluiceError): string => `${message}; ${remedy}\n`;
 
 export function buildText(result: BuildResult): string {
   const { record, range, ledger } = result;

@@ -130,13 +130,22 @@ export function createTableRunners(parts: TableRunnersOptions): TableRunners {
     });
     const { beforeTable } = options;
     if (beforeTable === undefined) return ingest;
-    let ready = false;
+    let ready: Promise<void> | null = null;
     const prepare = async (): Promise<void> => {
-      if (!ready) await beforeTable(`${schema}.${table}`);
-      ready = true;
+      ready ??= beforeTable(`${schema}.${table}`);
+      try {
+        await ready;
+      } catch (error) {
+        ready = null;
+        throw error;
+      }
     };
     return {
       ...ingest,
+      check: async () => {
+        await prepare();
+        return ingest.check();
+      },
       step: async (barrier) => {
         await prepare();
         return ingest.step(barrier);

@@ -24,6 +24,7 @@ import {
   diffJson,
   diffText,
   estimateText,
+  failureText,
   hasDifferences,
   inPlaceText,
   json,
@@ -183,21 +184,32 @@ async function inPlace(named: readonly TableId[], flags: Flags, context: CliCont
   });
   if (tables.length === 0) return ExitCode.clean;
   const reports: InPlaceReport[] = [];
+  const failures: SluiceError[] = [];
   const ended = await withTableOwner(ownerRequest(flags, context), async (call, place) => {
     for (const table of tables) {
       const line = progressLine(context, idOf(table));
       const order = { kind: 'in-place', table: idOf(table), from: flags.from ?? 'beginning', to: flags.to ?? 'now' };
-      const state = await followJob(call, place, order, context, (now) =>
-        line.show(now.progress, leftText(now.leftMs)),
-      );
-      line.end();
+      let state: ReplayJobState;
+      try {
+        state = await followJob(call, place, order, context, (now) => line.show(now.progress, leftText(now.leftMs)));
+      } catch (error) {
+        // One of several that cannot be replayed does not keep the others from it.
+        if (!(error instanceof SluiceError) || tables.length === 1 || error.exit === ExitCode.environment) throw error;
+        failures.push(error);
+        continue;
+      } finally {
+        line.end();
+      }
       if (state.replayed === null) return state;
       reports.push(await settle(state.replayed, flags, context));
     }
     return null;
   });
   if (ended !== null) return interrupted(ended, flags, context);
-  tell(flags, context, { kind: 'in-place', tables: reports }, reports.map(inPlaceText).join(''));
+  const failed = failures.map(({ code, message, remedy }) => ({ code, message, remedy }));
+  const text = [...reports.map(inPlaceText), ...failures.map(failureText)].join('');
+  tell(flags, context, { kind: 'in-place', tables: reports, failed }, text);
+  if (failures[0] !== undefined) return failures[0].exit;
   return reports.every(({ settled }) => settled) ? ExitCode.clean : ExitCode.findings;
 }
 

@@ -15,6 +15,7 @@ import { readPosition } from '../../ingest/txn-ids.ts';
 import { dataTopic } from '../../log/topics.ts';
 import type { LogOffset } from '../../log/position.ts';
 import { ConfigError, ExitCode, SluiceError } from '../../runtime/errors.ts';
+import { StreamError } from '../../stream/stream-error.ts';
 import { findBatch } from './batch-place.ts';
 import { assertBuildName, assertNameFree, targetTaken } from './build-name.ts';
 import { distance, timelineUpTo, type OffsetMap } from './marks.ts';
@@ -268,15 +269,16 @@ export function assertSameBuild(
 
 /**
  * A table that came to the source under the name of one that a replay built would take its rows and its place for its own.
- * @throws SluiceError REPLAY_TARGET_TAKEN
+ * @throws StreamError LAKE_TABLE_FOREIGN
  */
 export async function assertNotBuilt(lake: ObjectStore, table: TableId): Promise<void> {
   const record = await readBuild(lake, idOf(table));
   if (record !== null)
-    throw new SluiceError('REPLAY_TARGET_TAKEN', `${idOf(table)} is in the lake as a replay of ${record.table}`, {
-      exit: ExitCode.usage,
-      remedy: `\`sluice replay --discard --into ${idOf(table)}\`: then the source's table goes on by itself`,
-    });
+    throw new StreamError(
+      'LAKE_TABLE_FOREIGN',
+      `${idOf(table)} is in the lake as what a replay built from ${record.table}`,
+      `sluice replay --discard --into ${idOf(table)}, then sluice resume ${idOf(table)}`,
+    );
 }
 
 /** Removes a table that a replay built, its quarantine, its checkpoint and what is remembered of it. */
