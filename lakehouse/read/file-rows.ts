@@ -117,7 +117,7 @@ function withPartitions(
 }
 
 /** Faults of a data file as errors that name table, version and file. */
-function dataFileError(snapshot: Snapshot, file: LoggedFile, error: unknown): unknown {
+export function dataFileError(snapshot: Snapshot, file: Pick<LoggedFile, 'path'>, error: unknown): unknown {
   const place = { table: snapshot.store.uri, version: snapshot.version, file: file.path };
   if (error instanceof StoreError && error.code === 'STORE_NOT_FOUND')
     return new TableError('DATA_FILE_MISSING', place, 'a data file is gone; run fsck', { cause: error });

@@ -11,14 +11,16 @@ import { storeSource } from '../parquet/byte-source.ts';
 import { encodeParquet } from '../parquet/encode.ts';
 import { openParquet, type FileNode } from '../parquet/footer.ts';
 import { nullColumn } from '../parquet/spread.ts';
+import { StoreError } from '../store/store.ts';
 import type { AddFile } from '../table/actions.ts';
 import { mappingMode } from '../table/column-mapping.ts';
 import { isAbsolutePath, keyOfPath } from '../table/file-path.ts';
 import type { DeltaType, StructField } from '../table/schema.ts';
 import { usesType } from '../table/schema-walk.ts';
 import type { Snapshot } from '../table/snapshot.ts';
+import { TableError } from '../table/table-error.ts';
 import { quoteName, quoteText, type DuckDbSession } from './duckdb.ts';
-import { vectorRows } from './file-rows.ts';
+import { dataFileError, vectorRows } from './file-rows.ts';
 import { scan } from './scan.ts';
 import { SqlError } from './sql-error.ts';
 
@@ -26,6 +28,8 @@ import { SqlError } from './sql-error.ts';
 export interface DiskBudget {
   readonly folder: string;
   bytesLeft: number;
+  /** Which data file each local file is, or is a copy of. */
+  readonly files: Map<string, { readonly snapshot: Snapshot; readonly file: AddFile }>;
 }
 
 /** Columns that read_parquet adds itself; a table's own column of that name would hide them. */
@@ -210,16 +214,60 @@ async function localPaths(
   const paths: string[] = [];
   for (const [at, file] of files.entries()) {
     const key = keyOfPath(file.path, store.uri);
-    if (root !== null && key !== null) paths.push(join(root, ...key.split('/')));
-    else if (key === null && isAbsolutePath(file.path)) paths.push(outsidePath(file.path));
+    if (root !== null && key !== null) {
+      await requireWhole(snapshot, file, key);
+      paths.push(join(root, ...key.split('/')));
+    } else if (key === null && isAbsolutePath(file.path)) paths.push(outsidePath(file.path));
     else {
       const path = join(budget.folder, `table-${id}`, `part-${at}.parquet`);
       if (Number(file.size) > budget.bytesLeft) throw tooLarge();
-      await keep(path, await store.get(key ?? file.path), budget);
+      await keep(path, await fetchWhole(snapshot, file, key ?? file.path), budget);
       paths.push(path);
     }
+    budget.files.set(paths[at] ?? '', { snapshot, file });
   }
   return paths;
+}
+
+/** Looked for first: DuckDB would only say that a pattern matches nothing. */
+async function requireWhole(snapshot: Snapshot, file: AddFile, key: string): Promise<void> {
+  const found = await snapshot.store.head(key);
+  if (found === null) throw dataFileError(snapshot, file, new StoreError('STORE_NOT_FOUND', key, 'no such object'));
+  requireSize(snapshot, file, found.sizeBytes);
+}
+
+async function fetchWhole(snapshot: Snapshot, file: AddFile, key: string): Promise<Uint8Array> {
+  let bytes: Uint8Array;
+  try {
+    bytes = await snapshot.store.get(key);
+  } catch (error) {
+    throw dataFileError(snapshot, file, error);
+  }
+  requireSize(snapshot, file, bytes.byteLength);
+  return bytes;
+}
+
+function requireSize(snapshot: Snapshot, file: AddFile, bytes: number): void {
+  if (BigInt(bytes) !== file.size)
+    throw new TableError(
+      'DATA_FILE_CORRUPT',
+      { table: snapshot.store.uri, version: snapshot.version, file: file.path },
+      `a data file has ${bytes} bytes, the log says ${file.size}; run fsck`,
+    );
+}
+
+/** The error that a query ended with, as one of the data file that it names; itself where it names none. */
+export function blamedFile(error: unknown, { files }: DiskBudget): unknown {
+  if (!(error instanceof SqlError)) return error;
+  for (const [path, { snapshot, file }] of files)
+    if (error.message.includes(path))
+      return new TableError(
+        'DATA_FILE_CORRUPT',
+        { table: snapshot.store.uri, version: snapshot.version, file: file.path },
+        'a data file cannot be read; run fsck',
+        { cause: error },
+      );
+  return error;
 }
 
 function outsidePath(path: string): string {

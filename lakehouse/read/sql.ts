@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import type { Snapshot } from '../table/snapshot.ts';
 import { openDuckDb, quoteName, quoteText, type SqlResult } from './duckdb.ts';
 import { parseSelect, type TableName } from './sql-statement.ts';
-import { createView } from './sql-view.ts';
+import { blamedFile, createView, type DiskBudget } from './sql-view.ts';
 
 export interface SqlOptions {
   /** The version to read of a table that the query names. @throws what the query should fail with */
@@ -32,7 +32,8 @@ export interface SqlRun {
 
 /**
  * Prepares the query and hands it to `use`; everything of the session is gone when `use` ends.
- * @throws SqlError SQL_INVALID | SQL_TOO_LARGE; whatever `resolve` throws; TableError; StoreError
+ * @throws SqlError SQL_INVALID | SQL_TOO_LARGE; whatever `resolve` throws; TableError, which names table, version and file;
+ * StoreError
  */
 export async function runSql<T>(sql: string, options: SqlOptions, use: (run: SqlRun) => Promise<T>): Promise<T> {
   const folder = await mkdtemp(join(options.temporaryFolder ?? tmpdir(), 'sluice-sql-'));
@@ -45,10 +46,14 @@ export async function runSql<T>(sql: string, options: SqlOptions, use: (run: Sql
       threads: options.threads ?? 2,
       spillFolder,
     });
+    const budget: DiskBudget = {
+      folder: filesFolder,
+      bytesLeft: options.diskBytesMax ?? DISK_BYTES_MAX,
+      files: new Map(),
+    };
     try {
       const statement = await parseSelect(session, sql);
       await session.run('CREATE SCHEMA _sluice');
-      const budget = { folder: filesFolder, bytesLeft: options.diskBytesMax ?? DISK_BYTES_MAX };
       const folders = new Set([folder]);
       for (const [id, table] of statement.tables.entries()) {
         const snapshot = await options.resolve(table);
@@ -65,6 +70,8 @@ export async function runSql<T>(sql: string, options: SqlOptions, use: (run: Sql
           return path;
         },
       });
+    } catch (error) {
+      throw blamedFile(error, budget);
     } finally {
       session.close();
     }
