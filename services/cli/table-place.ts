@@ -8,6 +8,7 @@ import { ConfigError } from '../runtime/errors.ts';
 import { openLake } from './assemble/lake.ts';
 import type { CliContext } from './command.ts';
 import { withConfig } from './command.ts';
+import { isQuoted, parseTableName } from './table-name.ts';
 
 export interface TableOptions {
   readonly config?: string;
@@ -27,16 +28,13 @@ export function openTablePlace(context: CliContext, table: string, options: Tabl
   const config = context.loadConfig(options.config);
   const counts = { requests: 0, sentBytes: 0, receivedBytes: 0 };
   if (isUri(table)) return openLake({ ...config, lake: { ...config.lake, uri: table } }, null, counts);
-  const dot = table.indexOf('.');
-  const [schema, name] = dot < 0 ? ['public', table] : [table.slice(0, dot), table.slice(dot + 1)];
-  if (schema === '' || name === '') {
-    throw new ConfigError(`"${table}" names no table`, 'write SCHEMA.TABLE, or the path or URI of a Delta table');
-  }
-  return subStore(openLake(config, null, counts), `${lakeTableName(schema)}/${lakeTableName(name)}`);
+  const named = parseTableName(table);
+  return subStore(openLake(config, null, counts), `${lakeTableName(named.schema)}/${lakeTableName(named.table)}`);
 }
 
 /** A path has a slash or begins with a dot; a table's name has neither. */
 export function isUri(table: string): boolean {
+  if (isQuoted(table)) return false;
   return table.includes('/') || table.includes('\\') || table.startsWith('.') || /^[a-z0-9+.-]+:/i.test(table);
 }
 

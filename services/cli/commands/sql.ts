@@ -2,7 +2,7 @@ import { appendFileSync, closeSync, openSync } from 'node:fs';
 import { copyFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { Option } from 'commander';
-import type { SqlResult } from '../../../lakehouse/read/duckdb.ts';
+import { quoteName, type SqlResult } from '../../../lakehouse/read/duckdb.ts';
 import { SqlError } from '../../../lakehouse/read/sql-error.ts';
 import { runSql, type SqlRun } from '../../../lakehouse/read/sql.ts';
 import type { TableName } from '../../../lakehouse/read/sql-statement.ts';
@@ -112,10 +112,11 @@ async function snapshotOf(
   const given = named.get(full.toLowerCase());
   const config = flags.config === undefined ? {} : { config: flags.config };
   // A path without a slash would be read as a table's name.
-  const place = given === undefined ? full : /[/\\:]/.test(given) ? given : `./${given}`;
+  const lakeName = table.schema === null ? table.name : `${quoteName(table.schema)}.${quoteName(table.name)}`;
+  const place = given === undefined ? lakeName : /[/\\:]/.test(given) ? given : `./${given}`;
   const store = openTablePlace(
     context,
-    given === undefined || place.includes(':') ? place : resolve(context.cwd, place),
+    given === undefined || /^[a-z0-9+.-]+:/i.test(place) ? place : resolve(context.cwd, place),
     config,
   );
   if (flags.at === undefined) return openSnapshot(store);
