@@ -225,6 +225,12 @@ export const SESSION_SETTINGS: Readonly<Record<string, string>> = {
   client_encoding: 'UTF8',
   // So that type names are qualified wherever they are not PostgreSQL's own, and no function of a user stands in the way.
   search_path: 'pg_catalog',
+  quote_all_identifiers: 'off',
+  // A role's or database's own limits are made for short requests: a snapshot's reads are long, and our sessions rest.
+  statement_timeout: '0',
+  idle_in_transaction_session_timeout: '0',
+  idle_session_timeout: '0',
+  default_transaction_read_only: 'off',
 };
 
 export function startupOptions(connection: SourceConnection): string {
