@@ -6,6 +6,7 @@ import { lakeMapping, latePrivacyPlan, privacyPlan } from '../../contracts/engin
 import type { Hasher, PrivacyPlan } from '../../contracts/engine/privacy.ts';
 import { isClassified, keyColumns } from '../../contracts/engine/model.ts';
 import type { OnUnrepresentable, TableContract, UnknownColumns } from '../../contracts/engine/model.ts';
+import { EPOCH_COLUMN, LSN_COLUMN, ORD_COLUMN } from '../../lakehouse/merge/position-columns.ts';
 import type { DeltaType, StructField, StructType } from '../../lakehouse/table/schema.ts';
 import { createHash } from 'node:crypto';
 import { OCCURRENCE, ROW_HASH } from '../log/bag-key.ts';
@@ -187,10 +188,19 @@ function schemaOf(fields: readonly PlanField[]): StructType {
   };
 }
 
+/** Lower case. */
+const OWN_COLUMNS: readonly string[] = [EPOCH_COLUMN, LSN_COLUMN, ORD_COLUMN, COMMITTED_AT];
+
 function refuseClashes(tableName: string, fields: readonly PlanField[]): void {
   const seen = new Map<string, string>();
   for (const { lakeName, sourceName } of fields) {
     const folded = lakeName.toLowerCase();
+    if (OWN_COLUMNS.includes(folded))
+      throw new StreamError(
+        'SCHEMA_CONFLICT',
+        `table ${tableName}: column '${sourceName}' has the name of a column that every table in the lake gets`,
+        'leave it out by a column list in the publication, or rename it',
+      );
     const earlier = seen.get(folded);
     if (earlier === undefined) {
       seen.set(folded, sourceName);

@@ -25,6 +25,8 @@ export type ReaderErrorCode =
   | 'TABLE_ROW_SECURITY'
   | 'TABLE_NOT_FOUND'
   | 'TABLE_UNLOGGED'
+  /** Two tables, one folder in the lake. */
+  | 'TABLE_NAME_CLASH'
   | 'NO_TABLES'
   | 'PUBLICATION_MISSING_TABLE'
   | 'PUBLICATION_INCOMPLETE'

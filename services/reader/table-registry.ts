@@ -18,6 +18,7 @@ import { restartPlan } from './snapshot-plan.ts';
 import { bareFromRelation, currentKey, describeColumns, keyOf, type ShapeHistory } from './shapes.ts';
 import { leavesRowsBehind, type TablePrivacy } from './table-privacy.ts';
 import { createTableRoute, tableName, takesEvents, type TableRoute } from './table-route.ts';
+import { nameClash } from './table-names.ts';
 import { newTableState, refusalOf } from './table-selection.ts';
 import { parseSnapshot } from './visibility.ts';
 
@@ -89,6 +90,7 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
   let appender: LogAppender | null = null;
   let snapshots: SnapshotRunner | null = null;
 
+  const followed = (): readonly TableRoute[] => [...byName.values()].filter(({ state }) => state.phase !== 'removed');
   const note = (route: TableRoute): void => appender?.noteTable(route.state);
   /** Shapes made before the appender was there. */
   const early: TableShape[] = [];
@@ -121,7 +123,7 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     if (existing !== undefined && existing.state.phase !== 'removed') return existing;
     const table = await findTable(attachment.session, schema, name);
     if (table === null) throw new ReaderError('TABLE_NOT_FOUND', `the source has no table ${label}`);
-    const refusal = refusalOf(table);
+    const refusal = refusalOf(table) ?? nameClash(table, followed());
     if (refusal !== null) throw refusal;
     return take(table);
   };
@@ -147,7 +149,7 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     if (existing !== undefined && existing.state.phase !== 'removed') return existing;
     const { session } = attachment;
     const table = await findTable(session, schema, name);
-    const refusal = table === null ? null : refusalOf(table);
+    const refusal = table === null ? null : (refusalOf(table) ?? nameClash(table, followed()));
     if (table === null || refusal !== null) {
       if (refusal !== null)
         options.logger.error({ table: label, code: refusal.code, remedy: refusal.remedy }, refusal.message);

@@ -8,6 +8,7 @@ import type { TableSeen, TableState } from './reader-state.ts';
 import { bareFromCatalog, describeColumns, type BareShape, type ShapeHistory } from './shapes.ts';
 import type { SourceSession } from './source.ts';
 import { requireReplicable } from './table-key.ts';
+import { nameClash } from './table-names.ts';
 import type { TableRoute } from './table-route.ts';
 import { blocksPerChunk, plannedState, planHeap, type TablePlan } from './snapshot-plan.ts';
 
@@ -24,14 +25,25 @@ export interface SelectedTables {
 
 /** The tables that match, without those that cannot be replicated whole: they are refused by name, the others go on. */
 export async function selectTables(session: SourceSession, globs: readonly string[]): Promise<SelectedTables> {
-  const taken: SourceTable[] = [];
+  return select((await listTables(session)).filter(({ schema, table }) => matchesGlobs(globs, schema, table)));
+}
+
+/** Of tables that are wanted together. Of two that the lake could not keep apart neither is taken: which one stands there is not known. */
+export function select(tables: readonly SourceTable[]): SelectedTables {
   const refused: RefusedTable[] = [];
-  for (const table of await listTables(session)) {
-    if (!matchesGlobs(globs, table.schema, table.table)) continue;
+  const whole: SourceTable[] = [];
+  const refuse = ({ schema, table }: SourceTable, error: ReaderError): void =>
+    void refused.push({ schema, table, error });
+  for (const table of tables) {
     const error = refusalOf(table);
-    if (error === null) taken.push(table);
-    else refused.push({ schema: table.schema, table: table.table, error });
+    if (error === null) whole.push(table);
+    else refuse(table, error);
   }
+  const taken = whole.filter((table) => {
+    const error = nameClash(table, whole);
+    if (error !== null) refuse(table, error);
+    return error === null;
+  });
   return { taken, refused };
 }
 

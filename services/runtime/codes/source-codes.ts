@@ -143,6 +143,13 @@ export const SOURCE_CODES = {
     retry: false,
     remedy: 'ALTER TABLE … SET LOGGED, or leave the table out by source.tables',
   },
+  TABLE_NAME_CLASH: {
+    code: 'SLU-2032',
+    title: 'two tables have one folder in the lake',
+    exit: ExitCode.namedState,
+    retry: false,
+    remedy: 'rename one of the two, or leave one out by source.tables',
+  },
   NO_TABLES: {
     code: 'SLU-2021',
     title: 'no table matches',
