@@ -2,14 +2,14 @@
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import { tableFolder } from '../ingest/table-target.ts';
 import { dataTopic, progressTopic, readerTopic } from '../log/topics.ts';
-import { listTables, matchesGlobs } from '../reader/catalog.ts';
 import { addTablesSql, createPublicationSql, findPublication, missingTables } from '../reader/publication.ts';
 import { findSlot } from '../reader/slot.ts';
 import type { SourceSession } from '../reader/source.ts';
-import { quoteLiteral } from '../reader/sql-text.ts';
-import { refusalOf } from '../reader/table-selection.ts';
+import { quoteLiteral, quoteTable } from '../reader/sql-text.ts';
+import { selectTables } from '../reader/table-selection.ts';
 import type { Config } from '../runtime/config.ts';
 import { readIdentity } from './assemble/identity.ts';
+import { unreadable } from './doctor/table-checks.ts';
 import { estimateRead, type ReadEstimate } from './source-estimate.ts';
 import { openTable } from './verify-tables.ts';
 import { costOf, type ReadCost } from './read-cost.ts';
@@ -55,14 +55,23 @@ export async function planRun(
 ): Promise<RunPlan> {
   const tables: PlannedTable[] = [];
   const taken: { schema: string; table: string }[] = [];
-  for (const found of await listTables(session)) {
-    const { schema, table } = found;
-    if (!matchesGlobs(config.source.tables, schema, table)) continue;
-    const refusal = refusalOf(found);
+  const selected = await selectTables(session, config.source.tables);
+  const hidden = await unreadable(session, selected.taken);
+  for (const { schema, table, oid } of selected.taken) {
+    if (hidden.has(oid)) {
+      const remedy = `as its owner: GRANT SELECT ON ${quoteTable(schema, table)} TO <role>;`;
+      const refused = { why: 'this role may not read it', remedy };
+      tables.push({ table: `${schema}.${table}`, rows: 0, bytes: 0, minutes: 0, refused });
+      continue;
+    }
+    taken.push({ schema, table });
     const estimate = await estimateRead(session, schema, table, null);
-    if (refusal === null) taken.push({ schema, table });
-    const refused = refusal === null ? null : { why: refusal.message, remedy: refusal.remedy };
-    tables.push({ table: `${schema}.${table}`, ...estimate, minutes: costOf(estimate, 0).minutes, refused });
+    tables.push({ table: `${schema}.${table}`, ...estimate, minutes: costOf(estimate, 0).minutes, refused: null });
+  }
+  // Not read, so not estimated: the server would refuse even to plan a read of some.
+  for (const { schema, table, error } of selected.refused) {
+    const refused = { why: error.message, remedy: error.remedy };
+    tables.push({ table: `${schema}.${table}`, rows: 0, bytes: 0, minutes: 0, refused });
   }
   const wal = await walFacts(session);
   const read = tables.filter(({ refused }) => refused === null);

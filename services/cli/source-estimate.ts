@@ -1,11 +1,11 @@
-/** What a read of the source would cost, from its catalog and its planner: nothing is read but statistics. */
+/** What a read of the source would cost, from its catalog and its planner; of small tables, by counting. */
 import type { BackfillRequest } from '../replay/backfill-jobs.ts';
 import type { PostgresSource, SourceSession } from '../reader/source.ts';
 import { quoteLiteral, quoteTable } from '../reader/sql-text.ts';
 import { ExitCode, SluiceError } from '../runtime/errors.ts';
 
 export interface ReadEstimate {
-  /** The planner's; 0 for a table that was never analysed and is empty. */
+  /** Exact for a small table, else the planner's. */
   readonly rows: number;
   /** Bytes of the heap pages, with TOAST, that a read of the whole table touches. */
   readonly bytes: number;
@@ -29,6 +29,9 @@ export async function withReadOnly<T>(
 const leaves = (relation: string): string =>
   `(select relid from pg_partition_tree(${quoteLiteral(relation)}::regclass) where isleaf union select ${quoteLiteral(relation)}::regclass)`;
 
+/** Pages of the heap up to which rows are counted, not estimated: 2 MB. */
+const COUNT_PAGES_MAX = 256;
+
 /** @throws SluiceError SOURCE_TABLE_MISSING; ReaderError when the condition is none */
 export async function estimateRead(
   session: SourceSession,
@@ -40,11 +43,19 @@ export async function estimateRead(
   const [plan] = await session.query(
     `explain (format json) select 1 from ${relation}${where === null ? '' : ` where (${where})`}`,
   );
-  const parsed = JSON.parse(Object.values(plan ?? {})[0] ?? '[]') as { Plan?: { 'Plan Rows'?: number } }[];
   const [size] = await session.query(
-    `select coalesce(sum(pg_table_size(relid)), 0)::text as bytes from ${leaves(relation)} l`,
+    `select coalesce(sum(pg_table_size(relid)), 0)::text as bytes, coalesce(sum(pg_relation_size(relid)) / current_setting('block_size')::int, 0)::bigint::text as pages from ${leaves(relation)} l`,
   );
-  return { rows: parsed[0]?.Plan?.['Plan Rows'] ?? 0, bytes: Number(size?.['bytes'] ?? '0') };
+  const bytes = Number(size?.['bytes'] ?? '0');
+  // A table that was never analysed has a guess of ten pages, however few rows it holds; so few pages are counted at once.
+  if (Number(size?.['pages'] ?? '0') <= COUNT_PAGES_MAX) {
+    const [count] = await session.query(
+      `select count(*)::text as n from ${relation}${where === null ? '' : ` where (${where})`}`,
+    );
+    return { rows: Number(count?.['n'] ?? '0'), bytes };
+  }
+  const parsed = JSON.parse(Object.values(plan ?? {})[0] ?? '[]') as { Plan?: { 'Plan Rows'?: number } }[];
+  return { rows: parsed[0]?.Plan?.['Plan Rows'] ?? 0, bytes };
 }
 
 /** Pages of the largest heap, and whether no more than `rowsMax` rows match the condition. */

@@ -1,6 +1,7 @@
 import { ExitCode } from '../../runtime/errors.ts';
 import { withConfig, type CommandModule } from '../command.ts';
-import { runChecks, type CheckResult } from '../doctor/checks.ts';
+import type { CheckResult } from '../doctor/check.ts';
+import { runChecks } from '../doctor/checks.ts';
 
 interface Flags {
   readonly config?: string;

@@ -3,35 +3,18 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseContract } from '../../../contracts/engine/parse.ts';
 import { probeConditionalPut } from '../../../lakehouse/store/probe.ts';
-import { listTables, matchesGlobs, type SourceTable } from '../../reader/catalog.ts';
 import { requireDirect, serverFacts, requireServer, type ServerFacts } from '../../reader/preflight.ts';
-import { createPublicationSql, findPublication, missingTables, requireComplete } from '../../reader/publication.ts';
-import { ReaderError } from '../../reader/reader-error.ts';
 import { findSlot, requireOwnSlot } from '../../reader/slot.ts';
 import type { PostgresSource, SourceSession } from '../../reader/source.ts';
-import { refusalOf } from '../../reader/table-selection.ts';
 import type { Config } from '../../runtime/config.ts';
-import { withoutCredentials } from '../../runtime/logger.ts';
 import { openLake } from '../assemble/lake.ts';
 import { openLog } from '../assemble/log.ts';
 import { openSource } from '../assemble/source.ts';
-import { explainFailure } from '../explain-failure.ts';
 import { readIdentity } from '../assemble/identity.ts';
 import { checkTakeover } from './adopt-checks.ts';
-
-export interface CheckResult {
-  readonly name: string;
-  readonly status: 'ok' | 'warning' | 'error';
-  readonly detail: string;
-  /** What to do, with the SQL where there is one; empty when ok. */
-  readonly fix: string;
-}
-
-type Report = (result: CheckResult) => void;
-
-const ok = (name: string, detail: string): CheckResult => ({ name, status: 'ok', detail, fix: '' });
-const bad = (name: string, detail: string, fix: string): CheckResult => ({ name, status: 'error', detail, fix });
-const warn = (name: string, detail: string, fix: string): CheckResult => ({ name, status: 'warning', detail, fix });
+import { attempt, bad, ok, warn, type Report } from './check.ts';
+import { checkDisk, checkSettings } from './server-settings.ts';
+import { checkTables } from './table-checks.ts';
 
 export async function runChecks(config: Config, reload: () => Config, report: Report): Promise<void> {
   const source = await attempt('source reachable', report, () => openSource(config, reload));
@@ -41,22 +24,13 @@ export async function runChecks(config: Config, reload: () => Config, report: Re
     try {
       await log.admin.logId();
       report(ok('log reachable', config.log.kind === 'kafka' ? config.log.brokers.join(', ') : config.log.path));
+      if (config.log.kind === 'embedded') await checkDisk(config.log.path, report);
     } finally {
       await log.close();
     }
   });
   await attempt('lake reachable', report, () => checkLake(config, report));
   checkContracts(config, report);
-}
-
-async function attempt<T>(name: string, report: Report, action: () => Promise<T>): Promise<T | null> {
-  try {
-    return await action();
-  } catch (error) {
-    const failure = explainFailure(error);
-    report(bad(name, withoutCredentials(failure.message), failure.remedy));
-    return null;
-  }
 }
 
 async function checkSource(config: Config, source: PostgresSource, report: Report): Promise<void> {
@@ -77,7 +51,8 @@ async function checkSource(config: Config, source: PostgresSource, report: Repor
       await replication.close();
       report(ok('replication connection', 'pg_hba.conf lets this role replicate'));
     });
-    await checkTables(config, session, report);
+    await attempt('tables', report, () => checkTables(config, session, report));
+    await attempt('server settings', report, () => checkSettings(session, report));
     await attempt('takeover', report, () => checkTakeover(config, session, report));
     await checkMessages(session, report);
   } finally {
@@ -115,86 +90,6 @@ async function checkSlot(config: Config, session: SourceSession, facts: ServerFa
       ok('slot', `${slot.name} exists${slot.active ? ' and is in use' : ''}, wal_status ${slot.walStatus}`),
     );
   });
-}
-
-async function checkTables(config: Config, session: SourceSession, report: Report): Promise<void> {
-  await attempt('tables', report, async () => {
-    const all = (await listTables(session)).filter((table) =>
-      matchesGlobs(config.source.tables, table.schema, table.table),
-    );
-    if (all.length === 0)
-      return report(
-        bad(
-          'tables',
-          `no table matches ${config.source.tables.join(', ')}`,
-          'correct source.tables: globs on schema.table',
-        ),
-      );
-    for (const table of all) checkTable(table, report);
-    const taken = all.filter((table) => refusalOf(table) === null);
-    report(ok('tables', `${taken.length} of ${all.length} tables can be followed`));
-    await checkPublication(config, session, taken, report);
-    return undefined;
-  });
-}
-
-function checkTable(table: SourceTable, report: Report): void {
-  const refusal = refusalOf(table);
-  const name = `table ${table.schema}.${table.table}`;
-  if (refusal !== null) report(bad(name, refusal.message, refusal.remedy));
-  else if (table.replicaIdentity === 'f') {
-    report(
-      warn(
-        name,
-        'replica identity FULL: every update and delete sends the whole old row',
-        'keep it if contracts use before-images; else ALTER TABLE … REPLICA IDENTITY DEFAULT',
-      ),
-    );
-  }
-}
-
-async function checkPublication(
-  config: Config,
-  session: SourceSession,
-  tables: readonly SourceTable[],
-  report: Report,
-): Promise<void> {
-  const name = config.source.publication;
-  const publication = await findPublication(session, name);
-  if (publication === null) {
-    const [row] = await session.query(
-      `select has_database_privilege(current_user, current_database(), 'CREATE')::text as may`,
-    );
-    const sql = createPublicationSql(name, tables, session.serverVersion);
-    if (row?.['may'] === 'true') report(ok('publication', `${name} will be created`));
-    else
-      report(
-        bad(
-          'publication',
-          `${name} does not exist and this role cannot create it`,
-          `as the owner of the tables: ${sql};`,
-        ),
-      );
-    return;
-  }
-  try {
-    requireComplete(
-      publication,
-      tables.some((table) => table.relkind === 'p'),
-    );
-  } catch (error) {
-    if (!(error instanceof ReaderError)) throw error;
-    report(bad('publication', error.message, error.remedy));
-    return;
-  }
-  const missing = missingTables(publication, tables);
-  if (missing.length === 0) report(ok('publication', `${name} has all ${tables.length} tables`));
-  else {
-    const names = missing.map((table) => `"${table.schema}"."${table.table}"`).join(', ');
-    report(
-      warn('publication', `${name} lacks ${names}`, `as their owner: ALTER PUBLICATION "${name}" ADD TABLE ${names};`),
-    );
-  }
 }
 
 async function checkMessages(session: SourceSession, report: Report): Promise<void> {
