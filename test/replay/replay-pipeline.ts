@@ -41,6 +41,7 @@ export async function createReplayPipeline(
   name: string,
   database: TestDatabase,
   extra = '',
+  more: Readonly<Record<string, string>> = {},
 ): Promise<ReplayPipeline> {
   const cwd = join(folder, name);
   mkdirSync(join(cwd, 'contracts'), { recursive: true });
@@ -54,7 +55,7 @@ http: {port: ${port}}
 logging: {level: warn}
 ${extra}`,
   );
-  const env = { PGURL: database.url };
+  const env = { PGURL: database.url, ...more };
   let service: SluiceProcess | null = null;
   const run = async (more: Record<string, string>, args: readonly string[]): Promise<Answer> => {
     const done = await runSluice(args, { cwd, env: { ...env, ...more } });
