@@ -3,7 +3,8 @@ import { formatLsn } from '../log/position.ts';
 import type { MarkTimeline } from '../stream/sources/mark-timeline.ts';
 import type { ConsistentCut } from './consistent.ts';
 import type { Ledger } from './ledger.ts';
-import type { TableRunner } from './table-runner.ts';
+import type { QueryPosition } from '../stream/stream.ts';
+import type { RunnerState, TableRunner } from './table-runner.ts';
 
 export interface TableStatus {
   /** `schema.table` */
@@ -90,10 +91,9 @@ function tableStatus(runner: TableRunner, timeline: MarkTimeline): TableStatus {
   const snapshotting = newest?.mark.snapshotting.includes(runner.id) === true;
   const stopped = runner.stopped();
   const last = table.lastResult();
-  const state = runner.state();
   return {
     table: runner.id,
-    state: state === 'STREAMING' && snapshotting ? 'SNAPSHOTTING' : state,
+    state: shownState(runner.state(), snapshotting, position, timeline.grewAt(table.topic)),
     message: stopped?.message ?? null,
     remedy: stopped?.remedy ?? null,
     retrying: runner.retrying(),
@@ -114,6 +114,13 @@ function tableStatus(runner: TableRunner, timeline: MarkTimeline): TableStatus {
         ? null
         : { rows: last.ledger.read, bytesWritten: last.merge.bytesWritten, filesAdded: last.merge.filesAdded },
   };
+}
+
+/** A topic that grew: what stands in the old partitions is committed before anything of the new ones is read. */
+function shownState(state: RunnerState, snapshotting: boolean, at: QueryPosition, grewAt: number): string {
+  if (state !== 'STREAMING') return state;
+  if (snapshotting) return 'SNAPSHOTTING';
+  return at.batchId !== null && at.markSequence < grewAt ? 'PARTITIONS_CHANGED' : state;
 }
 
 function lsnText(lsn: bigint | undefined): string | null {

@@ -25,8 +25,16 @@ export function createTopicWatch(
   /** Undefined: there is no such topic. */
   const now = async (): Promise<string | null | undefined> => (await log.topicIds([topic])).get(topic);
 
+  /** Asked anew when a partition that we have read is missing in them. */
+  async function knownBounds({ nextOffsets }: StreamPosition): Promise<ReadonlyMap<number, PartitionBounds>> {
+    const bounds = await reader.bounds(topic);
+    for (const partition of nextOffsets.keys())
+      if (!bounds.has(partition)) return reader.bounds(topic, { fresh: true });
+    return bounds;
+  }
+
   return {
-    bounds: () => reader.bounds(topic),
+    bounds: () => reader.bounds(topic, { fresh: true }),
     identity: () => ({ logId, topicId: known }),
     async take() {
       known = (await now()) ?? null;
@@ -40,7 +48,7 @@ export function createTopicWatch(
       const topicFingerprint = known === null ? null : logFingerprint(known);
       const committed = { ...at, batchId: 0n, logFingerprint: logFingerprint(logId), topicFingerprint };
       const topicId = await now();
-      const bounds = topicId === undefined ? new Map<number, PartitionBounds>() : await reader.bounds(topic);
+      const bounds = topicId === undefined ? new Map<number, PartitionBounds>() : await knownBounds(at);
       checkContinuity({ topic, bounds, committed, logId, topicId });
     },
   };

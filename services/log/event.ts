@@ -104,6 +104,11 @@ export interface Mark {
   readonly full: boolean;
   /** Topics whose offsets began anew with this mark's records: each was deleted and made again. Absent = none. */
   readonly resets?: readonly string[];
+  /**
+   * Topics whose records go to another number of partitions from this mark's records on: a key's later records may stand in
+   * another partition than its earlier ones. Absent = none.
+   */
+  readonly grew?: readonly string[];
   /** Cumulative value bytes written to data topics, for lag in bytes. */
   readonly bytes: bigint;
   /** Tables (schema.table) whose snapshot is not complete at this mark. */

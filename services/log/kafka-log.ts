@@ -14,6 +14,8 @@ import { createKafkaReader } from './kafka-reader.ts';
 import { openKafkaWriter } from './kafka-writer.ts';
 
 const IDENTITY_WAIT_MS = 30_000;
+const NEW_TOPIC_WAIT_MS = 30_000;
+const NEW_TOPIC_POLL_MS = 50;
 
 export interface KafkaLogOptions extends KafkaConnectionOptions {
   /** The pipeline's name: `<name>.__log` holds the log's identity. */
@@ -131,7 +133,8 @@ function createAdmin(
 async function createTopics(admin: Admin, topics: readonly (readonly [string, TopicSettings])[]): Promise<void> {
   try {
     await admin.createTopics({
-      waitForLeaders: true,
+      // Waited for below: the library gives up after a second, and a busy broker takes longer to serve what it has created.
+      waitForLeaders: false,
       topics: topics.map(([topic, settings]) => ({
         topic,
         numPartitions: settings.partitions,
@@ -146,6 +149,30 @@ async function createTopics(admin: Admin, topics: readonly (readonly [string, To
     // Another process was quicker: what exists is never altered.
     const known = new Set(await admin.listTopics());
     if (!topics.every(([topic]) => known.has(topic))) throw error;
+  }
+  await led(
+    admin,
+    topics.map(([topic]) => topic),
+  );
+}
+
+/** Until every partition of these topics has a leader. */
+async function led(admin: Admin, topics: string[]): Promise<void> {
+  const deadline = Date.now() + NEW_TOPIC_WAIT_MS;
+  for (;;) {
+    try {
+      const found = (await admin.fetchTopicMetadata({ topics })).topics;
+      if (
+        found.length === topics.length &&
+        found.every(({ partitions }) => partitions.every(({ leader }) => leader >= 0))
+      )
+        return;
+    } catch (error) {
+      if (Date.now() >= deadline) throw error;
+    }
+    if (Date.now() >= deadline)
+      throw new LogError('LOG_UNAVAILABLE', `no leader for the new topics ${topics.join(', ')}`);
+    await sleep(NEW_TOPIC_POLL_MS);
   }
 }
 

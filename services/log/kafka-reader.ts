@@ -45,7 +45,11 @@ export async function createKafkaReader(options: KafkaReaderOptions): Promise<Lo
       ),
     follow: (topic, partition, from, { signal, batchBytesMax }) =>
       follow(options, topic, partition, from, batchBytesMax ?? BATCH_BYTES_MAX, signal),
-    bounds: (topic) => boundsOf(client, topic),
+    async bounds(topic, how) {
+      // It fails as a whole when one of all topics is gone: that is for the topic's own readers to say.
+      if (how?.fresh === true) await client.refresh().catch(() => undefined);
+      return boundsOf(client, topic);
+    },
     offsetsAt: (topic, timestampMs) => offsetsAt(client, topic, timestampMs),
     close: () => client.close(),
   };
@@ -93,8 +97,13 @@ async function fetchAt(
 }
 
 async function leaderOf(lane: Lane): Promise<number> {
-  const leader = (await lane.client.leaders(lane.topic))[lane.partition];
+  const { client, topic, partition } = lane;
+  const leader = (await client.leaders(topic))[partition];
   if (leader !== undefined) return leader;
+  // The topic has more partitions than when this client last asked.
+  await client.refresh().catch(() => undefined);
+  const newer = (await client.leaders(topic))[partition];
+  if (newer !== undefined) return newer;
   throw new LogError('LOG_TOPIC_MISSING', `topic ${lane.topic} has no partition ${lane.partition}`);
 }
 

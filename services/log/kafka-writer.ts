@@ -35,11 +35,14 @@ const BATCH_BYTES_MAX = 900_000;
 const REQUEST_BYTES_MAX = 4 * 1024 * 1024;
 /** Kafka keeps the order of an idempotent producer's batches with up to five requests under way. */
 const REQUESTS_IN_FLIGHT_MAX = 5;
+const GROWTH_LOOK_MS = 10_000;
 
 interface WriterState {
   readonly client: KafkaClient;
   readonly options: KafkaWriterOptions;
   readonly leaders: Map<string, readonly number[]>;
+  /** When it was last looked whether a topic has more partitions by now, ms. */
+  lookedMs: number;
   /** Partitions of control records of the last append: added to the next transaction in the first request. */
   readonly controlPartitions: Map<string, readonly number[]>;
   stamp: ProducerStamp;
@@ -67,6 +70,7 @@ export async function openKafkaWriter(options: KafkaWriterOptions): Promise<LogW
     client,
     options,
     leaders: new Map(),
+    lookedMs: options.clock(),
     controlPartitions: new Map(),
     stamp,
     sequences: new Map(),
@@ -77,6 +81,7 @@ export async function openKafkaWriter(options: KafkaWriterOptions): Promise<LogW
   let last: Promise<unknown> = Promise.resolve();
   return {
     recordBytesMax: options.recordBytesMax,
+    partitionsOf: (topic) => state.leaders.get(topic)?.length ?? null,
     append(records, controls) {
       const result = last.then(() => append(state, records, controls));
       last = result.catch(() => undefined);
@@ -150,6 +155,7 @@ async function transact(
   controls: ((next: NextOffsets) => readonly OutgoingRecord[]) | undefined,
 ): Promise<NextOffsets> {
   const { client, options } = state;
+  await lookForGrowth(state);
   const lanes = await layOut(state, records);
   if (lanes.length === 0 && controls === undefined) return new Map();
   await addPartitions(state, lanes, controls === undefined ? new Map() : state.controlPartitions);
@@ -192,6 +198,15 @@ async function transact(
       }
     }
   }
+}
+
+/** A topic that somebody gave more partitions uses them from the next append on: never within one. */
+async function lookForGrowth(state: WriterState): Promise<void> {
+  const now = state.options.clock();
+  if (now - state.lookedMs < GROWTH_LOOK_MS) return;
+  state.lookedMs = now;
+  await state.client.refresh().catch(() => undefined);
+  state.leaders.clear();
 }
 
 interface Lane {

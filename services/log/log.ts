@@ -40,6 +40,8 @@ export interface LogWriter {
   ): Promise<NextOffsets>;
   /** Largest record value accepted, bytes; larger rows go by claim check. */
   readonly recordBytesMax: number;
+  /** Partitions of a topic as the append in hand lays its records out; absent = the log's topics never grow. */
+  readonly partitionsOf?: (topic: string) => number | null;
   /** Blocks of rows are taken. */
   readonly rowBlocks?: boolean;
   close(): Promise<void>;
@@ -77,6 +79,11 @@ export interface PartitionBounds {
   readonly end: LogOffset;
 }
 
+export interface BoundsHow {
+  /** Partitions as they are now, not as this client last saw them: a topic may have got more. */
+  readonly fresh?: boolean;
+}
+
 export interface LogReader {
   /** Records with from <= offset < to of one partition, committed ones only, in batches of at most `batchBytesMax`. */
   read(
@@ -98,7 +105,7 @@ export interface LogReader {
     from: LogOffset,
     options: { readonly signal: AbortSignal; readonly batchBytesMax?: number },
   ): AsyncIterable<LogBatch>;
-  bounds(topic: string): Promise<ReadonlyMap<number, PartitionBounds>>;
+  bounds(topic: string, how?: BoundsHow): Promise<ReadonlyMap<number, PartitionBounds>>;
   /** Earliest offset whose timestamp is at or after `timestampMs`, a partition; the end where there is none. */
   offsetsAt(topic: string, timestampMs: number): Promise<ReadonlyMap<number, LogOffset>>;
   close(): Promise<void>;

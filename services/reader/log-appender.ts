@@ -13,6 +13,7 @@ import {
   positionRecord,
   shapeRecord,
   tableRecord,
+  topicRecord,
   type ReaderPosition,
   type SourceIdentity,
   type TableState,
@@ -58,6 +59,9 @@ export interface AppenderOptions {
   readonly position: ReaderPosition;
   /** Next offsets of all data topics at start. */
   readonly offsets: NextOffsets;
+  /** Partitions of the data topics, as far as it was known at the last append. */
+  readonly partitions?: ReadonlyMap<string, number>;
+  readonly onPartitions?: (topic: string, count: number) => void;
   readonly unseenXids: () => Iterable<number>;
   readonly snapshotting: () => readonly string[];
   readonly clock: () => number;
@@ -86,6 +90,17 @@ export function createLogAppender(options: AppenderOptions): LogAppender {
     for (const { settle } of ripe) settle(error);
   };
   let lastMarkAtMs = 0;
+  const partitions = new Map(options.partitions);
+
+  /** Topics with another number of partitions than they had at the mark before. */
+  const countsNow = (assigned: NextOffsets): Map<string, number> => {
+    const news = new Map<string, number>();
+    for (const topic of assigned.keys()) {
+      const count = writer.partitionsOf?.(topic) ?? null;
+      if (count !== null && partitions.get(topic) !== count) news.set(topic, count);
+    }
+    return news;
+  };
 
   const append = async (sent: OutgoingBatch, cut: Cut, states: readonly OutgoingRecord[]): Promise<void> => {
     await Promise.all(sent.claims);
@@ -104,6 +119,8 @@ export function createLogAppender(options: AppenderOptions): LogAppender {
       unseenXids: [...options.unseenXids()],
     };
     const snapshotting = options.snapshotting();
+    let counts = new Map<string, number>();
+    const hadRecords = new Set([...offsets].filter(([, ends]) => hasRecords(ends)).map(([topic]) => topic));
     await writer.append(sent.records, (assigned) => {
       const resets = topicsBegunAnew(sent.records, offsets, assigned);
       for (const [topic, partitions] of assigned) {
@@ -111,6 +128,9 @@ export function createLogAppender(options: AppenderOptions): LogAppender {
         for (const [partition, offset] of partitions) known.set(partition, offset);
         offsets.set(topic, known);
       }
+      counts = countsNow(assigned);
+      // Of a topic that had no records before, nothing changes.
+      const growths = [...counts.keys()].filter((topic) => hadRecords.has(topic));
       const mark: Mark = {
         formatVersion: MARK_FORMAT,
         sequence: next.sequence,
@@ -123,13 +143,19 @@ export function createLogAppender(options: AppenderOptions): LogAppender {
         nextOffsets: plainOffsets(full ? offsets : assigned),
         full,
         ...(resets.length === 0 ? {} : { resets }),
+        ...(growths.length === 0 ? {} : { grew: growths }),
         bytes: next.bytes,
         snapshotting,
         sourceTimeMicros: next.sourceTimeMicros,
         atMs,
       };
-      return [...states, positionRecord(name, next), markRecord(name, mark)];
+      const topics = [...counts].map(([topic, count]) => topicRecord(name, topic, count));
+      return [...states, ...topics, positionRecord(name, next), markRecord(name, mark)];
     });
+    for (const [topic, count] of counts) {
+      partitions.set(topic, count);
+      options.onPartitions?.(topic, count);
+    }
     position = next;
     lastMarkAtMs = atMs;
     if (full) lastFullMs = atMs;
@@ -228,6 +254,11 @@ export function topicsBegunAnew(
     if (first < expected) begun.push(topic);
   }
   return begun;
+}
+
+function hasRecords(ends: ReadonlyMap<number, LogOffset>): boolean {
+  for (const end of ends.values()) if (end > 0n) return true;
+  return false;
 }
 
 function plainOffsets(offsets: NextOffsets): Mark['nextOffsets'] {

@@ -136,6 +136,10 @@ async function wire(
     identity: attachment.identity,
     position,
     offsets: await dataOffsets(options, registry),
+    partitions: saved.partitions,
+    onPartitions(topic, count) {
+      for (const route of registry.routes()) if (route.topic === topic) route.partitions = count;
+    },
     unseenXids: () => unseen.xids,
     snapshotting: () => registry.snapshotting(),
     clock,

@@ -84,6 +84,8 @@ export interface SavedReader {
   readonly position: ReaderPosition | null;
   readonly shapes: readonly TableShape[];
   readonly tables: readonly TableState[];
+  /** Partitions of each data topic at its last records. */
+  readonly partitions: ReadonlyMap<string, number>;
 }
 
 const key = (...parts: readonly (string | number)[]): Buffer => Buffer.from(JSON.stringify(parts));
@@ -111,6 +113,10 @@ export function tableRecord(name: string, table: TableState): OutgoingRecord {
   return record(name, key('table', table.schema, table.table), { table });
 }
 
+export function topicRecord(name: string, topic: string, partitions: number): OutgoingRecord {
+  return record(name, key('topic', topic), { topic, partitions });
+}
+
 /** Reads the whole topic; the last record of each key counts. @throws ReaderError STATE_FORMAT_NEWER, STATE_CORRUPT */
 export async function loadReaderState(reader: LogReader, name: string): Promise<SavedReader> {
   const topic = readerTopic(name);
@@ -130,14 +136,16 @@ export async function loadReaderState(reader: LogReader, name: string): Promise<
   let position: ReaderPosition | null = null;
   const shapes: TableShape[] = [];
   const tables: TableState[] = [];
+  const partitions = new Map<string, number>();
   for (const [recordKey, value] of latest) {
     const body = parseBody(topic, recordKey, value);
     const kind = (JSON.parse(recordKey) as unknown[])[0];
     if (kind === 'position') position = positionOf(body as unknown as PositionText);
     else if (kind === 'shape') shapes.push((body as unknown as { shape: TableShape }).shape);
     else if (kind === 'table') tables.push((body as unknown as { table: TableState }).table);
+    else if (kind === 'topic') partitions.set(String(body['topic']), Number(body['partitions']));
   }
-  return { position, shapes: shapes.sort((a, b) => a.version - b.version), tables };
+  return { position, shapes: shapes.sort((a, b) => a.version - b.version), tables, partitions };
 }
 
 type PositionText = Omit<ReaderPosition, 'lsn' | 'confirmLsn' | 'bytes' | 'sourceTimeMicros'> & {

@@ -31,6 +31,14 @@ const step = (by: number, bytes = by): { partition: number; by: number; bytes: n
   bytes,
 });
 
+test('ends a batch before a topic that grew: a key’s records stand in one partition only', () => {
+  const cuts = cutsOf([step(10), step(10), step(0), step(10), step(10)]).map((cut, index) =>
+    index === 3 ? { ...cut, grew: true } : cut,
+  );
+  expect(planBatch(new Map(), cuts, LIMITS)?.cut.sequence).toBe(3);
+  expect(planBatch(new Map([[0, offset(20)]]), cuts.slice(3), LIMITS)?.cut.sequence).toBe(5);
+});
+
 test('takes as many cuts as the limits allow, and at least one', () => {
   const cuts = cutsOf([step(60), step(30), step(30)]);
   expect(planBatch(new Map(), cuts, LIMITS)?.cut.sequence).toBe(2);

@@ -17,6 +17,8 @@ export interface Cut {
   /** Records and value bytes of all topics up to here, cumulative; their ratio estimates the topic's bytes. */
   readonly totalBytes: bigint;
   readonly totalRecords: bigint;
+  /** The topic grew just before: a key's records may stand in other partitions than up to here. */
+  readonly grew?: boolean;
 }
 
 export interface PlanLimits {
@@ -50,6 +52,8 @@ export function planBatch(
   for (const cut of cuts) {
     if (limits.barrier !== null && cut.sequence > limits.barrier) break;
     if (best !== null && cut.epoch !== best.cut.epoch) break;
+    // Partitions are read one after the other: only a batch in which each key has one partition keeps the keys' order.
+    if (best !== null && cut.grew === true) break;
     let moved = 0;
     for (const [partition, next] of cut.nextOffsets) {
       const before = reached.get(partition) ?? (0n as LogOffset);

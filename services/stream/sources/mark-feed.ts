@@ -96,6 +96,7 @@ export function decodeMark(value: Buffer, name: string): Mark {
     bytes: BigInt(text(body['bytes'], '0')),
     snapshotting: (body['snapshotting'] ?? []) as string[],
     ...(Array.isArray(body['resets']) ? { resets: body['resets'] as string[] } : {}),
+    ...(Array.isArray(body['grew']) ? { grew: body['grew'] as string[] } : {}),
     sourceTimeMicros: BigInt(text(body['sourceTimeMicros'], '0')),
     atMs: Number(body['atMs'] ?? 0),
   };

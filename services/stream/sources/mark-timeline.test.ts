@@ -111,3 +111,14 @@ test('marks that are read anew after a reset make the same cuts', () => {
   for (let i = 3; i <= 5; i++) timeline.add(mark(i, { a: { 0: BigInt(i) } }), BigInt(i));
   expect(timeline.cutsAfter('a', 3).map(({ nextOffsets }) => nextOffsets.get(0))).toEqual([4n, 5n]);
 });
+
+test('a topic that grew is known by its mark, also when marks are thinned out', () => {
+  const timeline = createMarkTimeline();
+  for (let i = 1; i <= 21_001; i++)
+    timeline.add(mark(i, { a: { 0: BigInt(i) }, b: { 0: BigInt(i) } }, i === 5000 ? { grew: ['a'] } : {}), BigInt(i));
+  expect(timeline.size).toBeLessThan(5000);
+  expect([timeline.grewAt('a'), timeline.grewAt('b')]).toEqual([5000, 0]);
+  expect(timeline.cutsAfter('a', 0).flatMap(({ sequence, grew }) => (grew === true ? [sequence] : []))).toEqual([5000]);
+  expect(timeline.cutsAfter('a', 0).findLast(({ sequence }) => sequence < 5000)?.sequence).toBe(4999);
+  expect(timeline.cutsAfter('b', 0).some(({ grew }) => grew === true)).toBe(false);
+});

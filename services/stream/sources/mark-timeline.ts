@@ -44,6 +44,8 @@ export interface MarkTimeline {
   forget(sequence: number): void;
   /** Sequence of the newest mark that showed a topic's offsets beginning anew; 0 = none did. */
   resetAt(topic: string): number;
+  /** Sequence of the newest mark from whose records on a topic has another number of partitions; 0 = none did. */
+  grewAt(topic: string): number;
   /** Topics that any mark has named. */
   topics(): ReadonlySet<string>;
   /** Newest known next offsets of a topic. */
@@ -58,6 +60,7 @@ export function createMarkTimeline(): MarkTimeline {
   let closedAtMs: number | null = null;
   const reached = new Map<string, Map<number, LogOffset>>();
   const resets = new Map<string, number>();
+  const growths = new Map<string, number>();
 
   function movedBy(mark: Mark): Map<string, Map<number, LogOffset>> {
     const moved = new Map<string, Map<number, LogOffset>>();
@@ -90,6 +93,7 @@ export function createMarkTimeline(): MarkTimeline {
       const barrier = mark.open || closedAtMs === null ? -1 : barrierLevel(closedAtMs, mark.atMs);
       const entry = { mark, progressOffset, moved: movedBy(mark), totalRecords: total, barrier };
       marks.push(entry);
+      for (const topic of mark.grew ?? []) growths.set(topic, mark.sequence);
       if (!mark.open) {
         closed = entry;
         closedAtMs = mark.atMs;
@@ -107,6 +111,7 @@ export function createMarkTimeline(): MarkTimeline {
           nextOffsets: entry.moved.get(topic) ?? NOTHING,
           totalBytes: entry.mark.bytes,
           totalRecords: entry.totalRecords,
+          ...(entry.mark.grew?.includes(topic) === true ? { grew: true } : {}),
         });
       }
       return cuts;
@@ -140,6 +145,7 @@ export function createMarkTimeline(): MarkTimeline {
       if (keep > 0) marks = marks.slice(keep);
     },
     resetAt: (topic) => resets.get(topic) ?? 0,
+    grewAt: (topic) => growths.get(topic) ?? 0,
     topics: () => new Set(reached.keys()),
     nextOffsets: (topic) => reached.get(topic) ?? NOTHING,
     get size() {
@@ -175,7 +181,7 @@ function firstAfter(marks: readonly TimelineMark[], sequence: number): number {
   return low;
 }
 
-/** Merges neighbours whose stretch stays short. Epoch changes, and the newest thousand marks, are left as they are. */
+/** Merges neighbours whose stretch stays short. Epoch changes, marks behind which a topic grew, and the newest thousand are left as they are. */
 function thin(marks: readonly TimelineMark[]): TimelineMark[] {
   const kept: TimelineMark[] = [];
   const untouched = marks.length - 1000;
@@ -185,6 +191,8 @@ function thin(marks: readonly TimelineMark[]): TimelineMark[] {
     const mergeable =
       last !== undefined &&
       index < untouched &&
+      entry.mark.grew === undefined &&
+      last.mark.grew === undefined &&
       last.mark.epoch === entry.mark.epoch &&
       entry.totalRecords - stretchStart < STRETCH_RECORDS;
     if (!mergeable) {
