@@ -1,10 +1,11 @@
 /** Which contract of the base is which of those checked: by id, since files move, then by file. */
+import { dirname } from 'node:path';
 import { tableRemoved } from '../engine/compat/assess.ts';
 import type { Base } from '../engine/compat/assess.ts';
 import type { Finding } from '../engine/finding.ts';
 import type { Contract } from '../engine/model.ts';
 import { parseContract } from '../engine/parse.ts';
-import { parseBase } from './base.ts';
+import { parseBase, parseFiles } from './base.ts';
 import type { BaseContract, BaseSet } from './base.ts';
 import { modeOf } from './check-options.ts';
 import type { CheckOptions } from './check-options.ts';
@@ -21,9 +22,22 @@ export interface Comparison {
   removed(options: CheckOptions, today: string): Suite[];
 }
 
-export function matchBase(set: BaseSet, files: readonly ContractFile[], settings: Settings): Comparison {
+export async function matchBase(set: BaseSet, files: readonly ContractFile[], settings: Settings): Promise<Comparison> {
   const bases = parseBase(set);
   const idOf = (contract: Contract): string => settings.aliases.get(contract.id) ?? contract.id;
+  /** What else stood in a folder that a contract came from, and is gone from it, is a table removed, too. */
+  async function movedBases(): Promise<BaseContract[]> {
+    const fresh = files.filter((file) => file.contract !== null && !matchOf.has(file));
+    if (fresh.length === 0 || set.elsewhere === undefined) return [];
+    const others = parseFiles(await set.elsewhere()).filter(({ contract }) => contract !== null);
+    for (const file of fresh)
+      pair(
+        file,
+        others.find(({ contract }) => contract !== null && idOf(contract) === file.contract?.id),
+      );
+    const left = new Set(others.filter((base) => taken.has(base)).map(({ file }) => dirname(file)));
+    return others.filter(({ file }) => left.has(dirname(file)));
+  }
   const taken = new Map<BaseContract, ContractFile>();
   const matchOf = new Map<ContractFile, BaseContract>();
   const pair = (file: ContractFile, base: BaseContract | undefined): void => {
@@ -43,6 +57,7 @@ export function matchBase(set: BaseSet, files: readonly ContractFile[], settings
     );
   const [only] = files;
   if (set.named && only !== undefined && files.length === 1) pair(only, bases[0]);
+  bases.push(...(await movedBases()));
   const released = set.released.map(({ label, file, text }) => ({
     label,
     file,

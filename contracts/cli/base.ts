@@ -19,6 +19,8 @@ export interface BaseSet {
   /** `3f2c9d1`, or the folder or file. */
   readonly label: string;
   readonly files: readonly BaseFile[];
+  /** Contracts of the base that stand outside the paths checked and are gone from where they stood: they may have moved here. */
+  readonly elsewhere?: () => Promise<readonly BaseFile[]>;
   /** What tags released, newest first. */
   readonly released: readonly (BaseFile & { readonly label: string })[];
   /** One file was named: it is the base of the only contract checked, whatever the two are called. */
@@ -79,5 +81,9 @@ export interface BaseContract {
 }
 
 export function parseBase(set: BaseSet): BaseContract[] {
-  return set.files.map(({ file, text }) => ({ file, contract: parseContract(text, file).contract }));
+  return parseFiles(set.files);
+}
+
+export function parseFiles(files: readonly BaseFile[]): BaseContract[] {
+  return files.map(({ file, text }) => ({ file, contract: parseContract(text, file).contract }));
 }

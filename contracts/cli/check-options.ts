@@ -1,6 +1,6 @@
 /** What `contracts check` was asked for, and the mode that follows from it for a contract. */
 import { DEFAULT_MODE } from '../engine/compat/assess.ts';
-import type { CompatibilityMode, Contract } from '../engine/model.ts';
+import type { CompatibilityMode, Contract, TableContract } from '../engine/model.ts';
 import type { FailOn } from './report/report.ts';
 import type { Format } from './report/write-report.ts';
 import { settingFor } from './settings.ts';
@@ -28,7 +28,20 @@ export interface CheckOptions {
 /** The argument, else the contract's own, else the settings', else the default. */
 export function modeOf(contract: Contract, options: CheckOptions, settings: Settings): CompatibilityMode {
   const own = contract.tables.find((table) => table.compatibility !== null)?.compatibility ?? null;
-  const mode = options.mode ?? own ?? settingFor(settings.modes, contract) ?? DEFAULT_MODE;
-  if (!options.allVersions || mode === 'NONE' || mode.endsWith('_TRANSITIVE')) return mode;
+  return spread(options.mode ?? own ?? settingFor(settings.modes, contract) ?? DEFAULT_MODE, options);
+}
+
+/** The same of one table of the contract; one that says nothing does not take its neighbour's. */
+export function tableModeOf(
+  contract: Contract,
+  table: TableContract,
+  options: CheckOptions,
+  settings: Settings,
+): CompatibilityMode {
+  return spread(options.mode ?? table.compatibility ?? settingFor(settings.modes, contract) ?? DEFAULT_MODE, options);
+}
+
+function spread(mode: CompatibilityMode, { allVersions }: CheckOptions): CompatibilityMode {
+  if (!allVersions || mode === 'NONE' || mode.endsWith('_TRANSITIVE')) return mode;
   return `${mode as 'BACKWARD' | 'FORWARD' | 'FULL'}_TRANSITIVE`;
 }

@@ -10,7 +10,7 @@ import { hasErrors, sortFindings } from '../engine/finding.ts';
 import type { CompatibilityMode, Contract, TableContract } from '../engine/model.ts';
 import { matchBase } from './base-match.ts';
 import { openBase } from './base.ts';
-import { modeOf } from './check-options.ts';
+import { modeOf, tableModeOf } from './check-options.ts';
 import type { CheckOptions } from './check-options.ts';
 import { loadContracts, openScopes } from './contract-set.ts';
 import type { ContractFile } from './contract-set.ts';
@@ -59,7 +59,7 @@ export async function check(ports: Ports, options: CheckOptions, settings: Setti
   const { lake: lakeUri } = options;
   const lake = lakeUri === null ? null : await attempt(() => ports.lake(lakeUri));
   const duplicates = duplicateFindings(files);
-  const compared = base === null ? null : matchBase(base, files, settings);
+  const compared = base === null ? null : await attempt(() => matchBase(base, files, settings));
   const suites: Suite[] = [];
   for (const file of files) {
     const { contract } = file;
@@ -71,7 +71,14 @@ export async function check(ports: Ports, options: CheckOptions, settings: Setti
     const mode = modeOf(contract, options, settings);
     const bases = compared?.basesOf(file) ?? [];
     const assessment =
-      bases.length === 0 ? null : assess(contract, bases, { mode, strict: options.strict, today: today(ports) });
+      bases.length === 0
+        ? null
+        : assess(contract, bases, {
+            mode,
+            tableMode: (table) => tableModeOf(contract, table, options, settings),
+            strict: options.strict,
+            today: today(ports),
+          });
     found.push(...(compared?.notesOf(file) ?? []));
     for (const table of contract.tables.filter((item) => matchesTable(options.table, contract, item)))
       if (tables !== null) found.push(...catalogFindings(contract, table, tables));
@@ -110,7 +117,11 @@ function sinceOf(ports: Ports, { data, lake, config }: CheckOptions): bigint | n
 const today = (ports: Ports): string => new Date(Number(ports.nowMicros() / 1000n)).toISOString().slice(0, 10);
 
 function wantsReleases(files: readonly ContractFile[], options: CheckOptions, settings: Settings): boolean {
-  return files.some(({ contract }) => contract !== null && modeOf(contract, options, settings).endsWith('_TRANSITIVE'));
+  return files.some(({ contract }) =>
+    (contract?.tables ?? []).some(
+      (table) => contract !== null && tableModeOf(contract, table, options, settings).endsWith('_TRANSITIVE'),
+    ),
+  );
 }
 
 async function attemptCatalog(

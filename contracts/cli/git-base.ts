@@ -3,7 +3,7 @@
  * annotated tags dereferenced), and the versions that tags released before it. What a shallow clone lacks is an error with
  * the command that fetches it.
  */
-import { posix } from 'node:path';
+import { join, posix } from 'node:path';
 import type { BaseFile, BaseSet } from './base.ts';
 import { isContractName, shownPath } from './contract-set.ts';
 import type { Scope } from './contract-set.ts';
@@ -68,6 +68,7 @@ export async function gitBase(
     label,
     files: await Promise.all(files),
     named: false,
+    elsewhere: () => movedFiles(ports, base, scopes),
     released: withReleases ? await releases(ports, base, scopes) : [],
   };
 }
@@ -100,12 +101,7 @@ async function listFiles(ports: Ports, commit: string, scopes: readonly Scope[])
     const prefix = (await must(ports, ['rev-parse', '--show-prefix'], scope.folder)).replace(/\n$/, '');
     const file = scope.kind === 'file' ? `${prefix}${posix.basename(scope.path)}` : null;
     const path = file ?? (prefix === '' ? null : prefix);
-    const args = ['ls-tree', '-r', '-z', '--full-tree', commit, ...(path === null ? [] : ['--', path])];
-    for (const entry of (await must(ports, args, scope.folder)).split('\0')) {
-      const [meta = '', full] = entry.split('\t', 2);
-      const [mode, , blob] = meta.split(' ');
-      // Links and submodules are no contracts.
-      if (full === undefined || blob === undefined || mode?.startsWith('100') !== true) continue;
+    for (const { full, blob } of await listTree(ports, commit, scope.folder, path)) {
       if (file === null && !isContractName(full)) continue;
       const root = shownPath(ports, scope.folder);
       const shown = posix.join(root === '.' ? '' : root, full.slice(prefix.length));
@@ -113,6 +109,43 @@ async function listFiles(ports: Ports, commit: string, scopes: readonly Scope[])
     }
   }
   return [...found.values()];
+}
+
+/** Folders move, and files between them: a contract keeps its id on the way. */
+async function movedFiles(ports: Ports, commit: string, scopes: readonly Scope[]): Promise<BaseFile[]> {
+  const folder = scopes[0]?.folder ?? ports.cwd;
+  const root = (await must(ports, ['rev-parse', '--show-toplevel'], folder)).replace(/\n$/, '');
+  const inside = new Set((await listFiles(ports, commit, scopes)).map(({ full }) => full));
+  const gone = (await listTree(ports, commit, folder)).filter(
+    ({ full }) => isContractName(full) && !inside.has(full) && ports.files.kind(join(root, full)) === null,
+  );
+  return Promise.all(
+    gone.slice(0, MOVED_MAX).map(async ({ full, blob }) => ({
+      file: shownPath(ports, join(root, full)),
+      text: await show(ports, blob, folder),
+    })),
+  );
+}
+const MOVED_MAX = 2000;
+
+interface TreeEntry {
+  readonly full: string;
+  readonly blob: string;
+}
+
+/** Links and submodules are no contracts. */
+async function listTree(
+  ports: Ports,
+  commit: string,
+  folder: string,
+  path: string | null = null,
+): Promise<TreeEntry[]> {
+  const args = ['ls-tree', '-r', '-z', '--full-tree', commit, ...(path === null ? [] : ['--', path])];
+  return (await must(ports, args, folder)).split('\0').flatMap((entry) => {
+    const [meta = '', full] = entry.split('\t', 2);
+    const [mode, , blob] = meta.split(' ');
+    return full === undefined || blob === undefined || mode?.startsWith('100') !== true ? [] : [{ full, blob }];
+  });
 }
 
 /** Newest tags first; a text that stands in several is read once. */
@@ -125,12 +158,14 @@ async function releases(ports: Ports, base: string, scopes: readonly Scope[]): P
   );
   const tags = listed.split('\n').filter((tag) => tag !== '');
   const seen = new Set<string>();
+  const named = new Set(scopes.flatMap(({ kind, path }) => (kind === 'file' ? [posix.basename(path)] : [])));
   const released: { label: string; file: string; text: string }[] = [];
   for (const tag of tags.slice(0, RELEASES_MAX)) {
-    for (const entry of await listFiles(ports, `refs/tags/${tag}^{commit}`, scopes)) {
-      if (seen.has(`${entry.shown}\0${entry.blob}`)) continue;
-      seen.add(`${entry.shown}\0${entry.blob}`);
-      released.push({ label: tag, file: entry.shown, text: await show(ports, entry.blob, entry.folder) });
+    // The whole tree: a released contract may have stood in another folder. Who it is says its id.
+    for (const { full, blob } of await listTree(ports, `refs/tags/${tag}^{commit}`, folder)) {
+      if ((!isContractName(full) && !named.has(posix.basename(full))) || seen.has(blob)) continue;
+      seen.add(blob);
+      released.push({ label: tag, file: full, text: await show(ports, blob, folder) });
     }
   }
   return released;

@@ -1,16 +1,18 @@
 /** Changes → findings: the level under the table's mode, the approvals that the contract records, and the version gate. */
 import type { Finding, FindingLevel } from '../finding.ts';
 import { sortFindings } from '../finding.ts';
-import type { BreakingNote, CompatibilityMode, Contract } from '../model.ts';
+import type { BreakingNote, CompatibilityMode, Contract, TableContract } from '../model.ts';
 import { CHANGES, levelOf, type Change, type ChangeKind } from './change.ts';
 import { compareContracts } from './compare-contracts.ts';
-import { bumpBetween, parseVersion, requiredVersion, type Bump } from './version.ts';
+import { bumpBetween, parseVersion, requiredVersion, versionFell, type Bump } from './version.ts';
 
 export const DEFAULT_MODE: CompatibilityMode = 'FORWARD_TRANSITIVE';
 
 export interface AssessOptions {
   /** Overrides the contract's own. */
   readonly mode: CompatibilityMode | null;
+  /** Of one table, where the contract has several; absent: `mode` holds for all. */
+  readonly tableMode?: (table: TableContract) => CompatibilityMode;
   readonly strict: boolean;
   /** `YYYY-MM-DD`, to tell which approvals have ended. */
   readonly today: string;
@@ -40,8 +42,14 @@ export function assess(head: Contract, bases: readonly Base[], options: AssessOp
   const first = bases[0];
   if (first === undefined) return { mode, changes: [], findings: [], bump: 'none' };
   const changes = [...compareContracts(first.contract, head)];
+  const own = new Set(changes);
   const known = new Set(changes.map((change) => `${change.code}|${change.subject}`));
-  if (mode.endsWith('_TRANSITIVE')) {
+  const { tableMode } = options;
+  const modeFor: ModeFor = (change) => {
+    const table = tableMode === undefined ? null : tableOf(change, head, first.contract);
+    return table === null || tableMode === undefined ? mode : tableMode(table);
+  };
+  if (mode.endsWith('_TRANSITIVE') || head.tables.some((table) => tableMode?.(table).endsWith('_TRANSITIVE'))) {
     const major = parseVersion(first.contract.version)?.major;
     for (const base of bases.slice(1)) {
       if (parseVersion(base.contract.version)?.major !== major) continue;
@@ -50,26 +58,38 @@ export function assess(head: Contract, bases: readonly Base[], options: AssessOp
         const breaks = ['backward', 'forward'].some(
           (side) => (CHANGES[change.code] as ChangeKind)[side as 'backward' | 'forward'] === 'breaks',
         );
-        if (!breaks || known.has(key)) continue;
+        if (!breaks || known.has(key) || !modeFor(change).endsWith('_TRANSITIVE')) continue;
         known.add(key);
         changes.push({ ...change, message: `${change.message} (against ${base.contract.version}, ${base.label})` });
       }
     }
   }
-  return gate(head, first, changes, mode, options);
+  return gate(head, first, changes, { ...options, mode, modeFor, own });
 }
 
-function gate(
-  head: Contract,
-  base: Base,
-  changes: readonly Change[],
-  mode: CompatibilityMode,
-  options: AssessOptions,
-): Assessment {
-  const bump = requiredBump(changes, mode, options.strict);
+type ModeFor = (change: Change) => CompatibilityMode;
+
+interface GateOptions extends AssessOptions {
+  readonly mode: CompatibilityMode;
+  readonly modeFor: ModeFor;
+  /** Changes since the base; the others were released before, and only what breaks asks for a number again. */
+  readonly own: ReadonlySet<Change>;
+}
+
+/** Null: the change is of the contract as a whole. */
+function tableOf({ path, subject }: Change, head: Contract, base: Contract): TableContract | null {
+  const [root, index] = path;
+  if (root === 'schema' && typeof index === 'number') return head.tables[index] ?? null;
+  const named = ({ name }: TableContract): boolean => subject === name || subject.startsWith(`${name}.`);
+  return head.tables.find(named) ?? base.tables.find(named) ?? null;
+}
+
+function gate(head: Contract, base: Base, changes: readonly Change[], options: GateOptions): Assessment {
+  const { mode, modeFor } = options;
+  const bump = requiredBump(changes, options);
   const given = bumpBetween(base.contract.version, head.version);
   const findings = changes.map((change) => {
-    let level = levelOf(change, mode, options.strict);
+    let level = levelOf(change, modeFor(change), options.strict);
     const note = level === 'error' ? approvalOf(change, head.breaking) : null;
     let hint: string | null = null;
     if (note !== null && ended(note, options.today)) hint = `its approval ended on ${note.until ?? ''}`;
@@ -84,15 +104,19 @@ function gate(
     const wanted = requiredVersion(base.contract.version, bump);
     const text = `${base.contract.version} -> ${head.version}: these changes need ${wanted ?? `a ${bump} version`}`;
     findings.push(finding(head, 'error', 'VERSION_TOO_SMALL', head.version, text, ['version'], null));
+  } else if (versionFell(base.contract.version, head.version)) {
+    const text = `${base.contract.version} -> ${head.version}: the version went back`;
+    findings.push(finding(head, 'error', 'VERSION_TOO_SMALL', head.version, text, ['version'], null));
   }
   return { mode, changes, findings: sortFindings(findings), bump };
 }
 
-function requiredBump(changes: readonly Change[], mode: CompatibilityMode, strict: boolean): Bump {
+function requiredBump(changes: readonly Change[], { modeFor, strict, own }: GateOptions): Bump {
   let bump: Bump = 'none';
   for (const change of changes) {
     const kind: ChangeKind = CHANGES[change.code];
-    const level = levelOf(change, mode, strict);
+    const level = levelOf(change, modeFor(change), strict);
+    if (level !== 'error' && !own.has(change)) continue;
     const asked: Bump =
       kind.bump === 'patch' ? 'patch' : level === 'error' && kind.bump !== 'minor' ? 'major' : 'minor';
     if (order(asked) > order(bump)) bump = asked;

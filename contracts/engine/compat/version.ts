@@ -23,6 +23,15 @@ export function bumpBetween(before: string, after: string): Bump {
   return b.patch > a.patch ? 'patch' : 'none';
 }
 
+/** The number went back: readers hold the later one already. */
+export function versionFell(before: string, after: string): boolean {
+  const [a, b] = [parseVersion(before), parseVersion(after)];
+  if (a === null || b === null) return false;
+  return (
+    b.major < a.major || (b.major === a.major && (b.minor < a.minor || (b.minor === a.minor && b.patch < a.patch)))
+  );
+}
+
 /** The smallest version that satisfies a bump. */
 export function requiredVersion(before: string, bump: Bump): string | null {
   const version = parseVersion(before);
