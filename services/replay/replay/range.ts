@@ -218,7 +218,7 @@ function createSearch(context: Context, from: Wanted, to: Wanted, goesOn: boolea
         const { kind } = from.point;
         if (kind === 'beginning' && held.cut) {
           const read = reads.found();
-          if (read === null) throw gone(context, 'the beginning of the table');
+          if (read === null) throw gone(context, 'the beginning');
           return { ...read, base: 'read' };
         }
         if (fixed !== null) {
