@@ -2,7 +2,6 @@
  * Who writes a table: the running service, or, where none answers, the stream half started in this process for as long as the
  * work takes. It also applies what stands in the log meanwhile, as `sluice stream` would.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../runtime/config.ts';
 import { SluiceError } from '../runtime/errors.ts';
 import type { FailpointHook } from '../runtime/failpoints.ts';
@@ -27,8 +26,6 @@ export interface OwnerRequest {
 
 /** Work of one call takes its time. */
 const CALL_MS = 600_000;
-const SHARED_MS = 20_000;
-const SHARED_POLL_MS = 100;
 
 export async function withTableOwner<T>(
   request: OwnerRequest,
@@ -54,11 +51,6 @@ export async function withTableOwner<T>(
   });
   try {
     // First what stands in the log: the work must know every event of its keys, parked ones too.
-    await pipeline.ingest?.drain(signal);
-    // With Kafka the tables are shared out to this worker first; then they, too, come to the log's end.
-    const shared = config.log.kind === 'kafka' ? SHARED_MS : 0;
-    for (const until = Date.now() + shared; pipeline.ingest?.status().tables.length === 0 && Date.now() < until;)
-      await sleep(SHARED_POLL_MS, undefined, { signal });
     await pipeline.ingest?.drain(signal);
     const actions = await createControl(pipeline, config, metrics, failpoint);
     return await work(async <A>(name: string, body: Record<string, unknown>) => {

@@ -324,7 +324,9 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
         last = Math.max(last, sequence);
       },
     });
-    await reach(() => (timeline.newest()?.mark.sequence ?? -1) >= last && allAt(last), other);
+    // Without the tables that this worker is about to get, all that it has would be at the end at once.
+    const settled = (): boolean => unshared.size === 0 && group?.settled() !== false;
+    await reach(() => settled() && (timeline.newest()?.mark.sequence ?? -1) >= last && allAt(last), other);
     await writing;
   }
 

@@ -30,6 +30,8 @@ export interface WorkerGroup {
   isShared(table: string): boolean;
   workers(): number;
   writesCuts(): boolean;
+  /** Every table that is known was shared out, and what this worker got or lost has begun and ended. */
+  settled(): boolean;
   /** Resolves when this worker has begun on its first share. */
   readonly joined: Promise<void>;
   leave(): Promise<void>;
@@ -42,25 +44,31 @@ export function joinWorkers(options: WorkerGroupOptions): WorkerGroup {
   let shared: ReadonlySet<string> = new Set();
   let workers = 1;
   let writesCuts = false;
+  let lost = true;
+  let turns = 0;
   let turn: Promise<void> = Promise.resolve();
   let announce = (): void => undefined;
   const joined = new Promise<void>((resolve) => (announce = resolve));
 
   /** One change at a time: what began under one share has ended before the next takes it away. */
   function inTurn(work: () => Promise<void>): void {
-    turn = turn.then(work).catch(options.onFailure);
+    turns++;
+    turn = turn
+      .then(work)
+      .catch(options.onFailure)
+      .finally(() => turns--);
   }
 
   function follow(wanted: ReadonlySet<string>): void {
     inTurn(async () => {
-      const lost = [...owned].filter((table) => !wanted.has(table));
+      const given = [...owned].filter((table) => !wanted.has(table));
       const gained = [...wanted].filter((table) => !owned.has(table));
       for (const table of gained) owned.add(table);
       if (gained.length > 0) await options.begin(gained);
       announce();
-      if (lost.length === 0) return;
-      await options.end(lost);
-      for (const table of lost) owned.delete(table);
+      if (given.length === 0) return;
+      await options.end(given);
+      for (const table of given) owned.delete(table);
       membership.again();
     });
   }
@@ -87,24 +95,30 @@ export function joinWorkers(options: WorkerGroupOptions): WorkerGroup {
       ({ workers } = share);
       writesCuts = tables.delete(CUTS);
       shared = new Set(share.known);
+      lost = false;
       options.onShare(workers, writesCuts);
       follow(tables);
       tablesFound();
     },
     onLost() {
       writesCuts = false;
+      lost = true;
       options.onShare(workers, false);
       inTurn(async () => {
-        const lost = [...owned];
+        const ended = [...owned];
         owned.clear();
-        await options.end(lost);
+        await options.end(ended);
       });
     },
     onFailure: options.onFailure,
   });
 
   function tablesFound(): void {
-    if (options.known().some((table) => !shared.has(table))) membership.again();
+    if (unknown()) membership.again();
+  }
+
+  function unknown(): boolean {
+    return options.known().some((table) => !shared.has(table));
   }
 
   return {
@@ -112,6 +126,7 @@ export function joinWorkers(options: WorkerGroupOptions): WorkerGroup {
     isShared: (table) => shared.has(table),
     workers: () => workers,
     writesCuts: () => writesCuts,
+    settled: () => !lost && turns === 0 && !unknown(),
     joined,
     async leave() {
       await membership.leave();

@@ -13,9 +13,13 @@ import type { ReplayParts } from '../../services/replay/replay/parts.ts';
 import { settleSwap, swapTable, undoSwap } from '../../services/replay/replay/table-swap.ts';
 import { createParts } from '../ingest/bench-of-parts.ts';
 import { getKafka } from '../support/kafka.ts';
+import { getPostgres } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
 import { columnOf, shapeOf } from '../support/row-events.ts';
+import { buildSluice, startSluice } from '../support/sluice-process.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
+import { createReplayPipeline, type ReplayPipeline } from './replay-pipeline.ts';
 
 const suite = await requires('replay over Kafka', 'kafka');
 
@@ -120,6 +124,47 @@ suite('replay over Kafka', { timeout: 240_000 }, () => {
       expect(back.get('901')?.['n']).toBe(9);
     } finally {
       await parts.close();
+    }
+  });
+});
+
+const without = await requires('replay over Kafka without a service', 'kafka', 'pg18');
+
+without('replay over Kafka where no service runs', { timeout: 240_000 }, () => {
+  const folder = temporaryFolder('replay-kafka');
+
+  const records = async (pipeline: ReplayPipeline): Promise<number> => {
+    const { json } = await pipeline.sluice('replay', 'items', '--dry-run', '--json');
+    return (json['tables'] as { records: number }[] | undefined)?.[0]?.records ?? 0;
+  };
+
+  it('waits for its tables to be shared out to it, and has them at the end of the log', async () => {
+    buildSluice();
+    const { brokers, prefix } = await getKafka();
+    const database = await getPostgres();
+    try {
+      await database.query(`
+        create table items (id int primary key, n int);
+        insert into items select i, i from generate_series(1, 400) i`);
+      const log = `log: {kind: kafka, brokers: ["${brokers.join('", "')}"], partitions: 2}`;
+      const pipeline = await createReplayPipeline(folder, prefix, database, log);
+      const first = await pipeline.sluice('run', '--available-now');
+      expect(first.code, first.err).toBe(0);
+      const before = await records(pipeline);
+      // The reader alone: what it brings stands in the log and not in the table.
+      await database.query('update items set n = -n where id <= 50; delete from items where id = 60');
+      const reader = startSluice(['reader'], { cwd: pipeline.cwd, env: { PGURL: database.url } });
+      await waitFor('the log', async () => (await records(pipeline)) >= before + 51);
+      reader.kill('SIGTERM');
+      await reader.ended;
+      const done = await pipeline.sluice('replay', 'items', '--json');
+      expect(done.code, done.err).toBe(0);
+      expect(done.json['tables']).toMatchObject([{ table: 'public.items', applied: 0, unsettledKeys: 0 }]);
+      const rows = await pipeline.rows('public.items', ['id']);
+      expect(rows.size).toBe(399);
+      expect(rows.get('7')).toContain('"n":-7');
+    } finally {
+      await database.close();
     }
   });
 });
