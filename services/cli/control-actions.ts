@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { nearest } from '../../contracts/engine/nearest.ts';
 import type { ListOptions } from '../ingest/quarantine-list.ts';
 import type { QuarantineStatus } from '../ingest/quarantine-row.ts';
+import type { IngestStatus } from '../ingest/status.ts';
 import type { TableQuarantine } from '../ingest/pipeline.ts';
 import type { ReaderHandle } from '../reader/reader-options.ts';
 import { createReplayJobs, type ReplayJobs, type ReplayOrder } from '../replay/replay/replay-jobs.ts';
@@ -114,7 +115,9 @@ export async function createControl(
       if (typeof parallel !== 'number' || !Number.isInteger(parallel) || parallel < 1 || parallel > PARALLEL_MAX)
         throw new ConfigError('steps at once are a whole number', `give 1 to ${PARALLEL_MAX}`);
       const exact = body['exact'] === true;
-      return Promise.resolve(jobs.start({ ...parseTableName(table), where, bytesPerSecond: rate, exact, parallel }));
+      const columns = columnList(body['columns'] ?? null);
+      const wanted = { ...parseTableName(table), where, bytesPerSecond: rate, exact, parallel };
+      return Promise.resolve(jobs.start(columns === null ? wanted : { ...wanted, columns }));
     },
     'check-tables': async () => {
       await checkTables(pipeline);
@@ -239,8 +242,17 @@ async function checkTables(pipeline: Pipeline): Promise<void> {
     .filter(({ phase }) => phase === 'snapshotting' || phase === 'streaming')
     .map(({ schema, table }) => `${schema}.${table}`);
   const deadline = Date.now() + APPEAR_MS;
-  while (followed.some((id) => !known().has(id)) && Date.now() < deadline) await sleep(APPEAR_POLL_MS);
+  while (lacksTables(ingest.status(), followed) && Date.now() < deadline) await sleep(APPEAR_POLL_MS);
   for (const id of known()) await ingest.check(id);
+}
+
+/** Whether tables that the reader follows are not seen yet. Of several workers each has its own, and knows of the others'. */
+export function lacksTables(
+  { group, tables }: Pick<IngestStatus, 'group'> & { readonly tables: readonly { readonly table: string }[] },
+  followed: readonly string[],
+): boolean {
+  if (group !== null && group.workers > 1) return group.of < followed.length;
+  return followed.some((id) => !tables.some(({ table }) => table === id));
 }
 
 const STATUSES: ReadonlySet<string> = new Set(['parked', 'healed', 'released', 'dropped']);
@@ -273,11 +285,19 @@ function keysOf(body: ControlBody): readonly (readonly string[])[] {
   return keys as string[][];
 }
 
+function columnList(value: unknown): readonly string[] | null {
+  if (value === null) return null;
+  if (Array.isArray(value) && value.length > 0 && value.every((name) => typeof name === 'string'))
+    return value as string[];
+  throw new ConfigError('the columns are a list of names', 'give at least one');
+}
+
 function backfillJobs(pipeline: Pipeline): BackfillJobs {
   return createBackfillJobs({
     resnapshot: (schema, table, exact) => readerOf(pipeline).resnapshot(schema, table, exact),
-    fetchRows: (schema, table, condition) => readerOf(pipeline).fetchRows(schema, table, condition),
+    fetchRows: (schema, table, condition, columns) => readerOf(pipeline).fetchRows(schema, table, condition, columns),
     snapshot: (schema, table) => snapshotView(pipeline.reader, schema, table),
+    holdSnapshot: (schema, table, hold) => pipeline.reader?.holdSnapshot(schema, table, hold),
     measure: async (request, rowsMax) => {
       const { source } = pipeline;
       if (source === null) throw otherHalf('reader');

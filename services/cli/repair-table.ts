@@ -122,6 +122,7 @@ export interface BackfillCall {
   readonly rate?: number | null;
   readonly exact?: boolean;
   readonly parallel?: number;
+  readonly columns?: readonly string[];
 }
 
 /** Starts a backfill and follows it to its end. @throws SluiceError when it fails */

@@ -23,6 +23,7 @@ function fakeReader(): ReaderHandle & { readonly breakBy: (error: Error) => void
     status: () => ({ phase: 'streaming', stopped: null, marks: 7 }) as unknown as ReaderStatus,
     stop: () => Promise.resolve(end()),
     resnapshot: () => Promise.resolve(),
+    holdSnapshot: () => undefined,
     addTable: () => Promise.resolve(),
     removeTable: () => Promise.resolve(null),
     fetchRows: () => Promise.resolve(3),

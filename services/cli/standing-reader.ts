@@ -86,10 +86,12 @@ export async function startStandingReader(
       await reader?.stop();
       await done.catch(() => undefined);
     },
+    // Where none runs there is nothing to hold; it is told again when one does.
+    holdSnapshot: (schema, table, hold) => reader?.holdSnapshot(schema, table, hold),
     resnapshot: (schema, table, exact) => running().resnapshot(schema, table, exact),
     addTable: (schema, table) => running().addTable(schema, table),
     removeTable: (schema, table) => running().removeTable(schema, table),
-    fetchRows: (schema, table, condition) => running().fetchRows(schema, table, condition),
+    fetchRows: (schema, table, condition, columns) => running().fetchRows(schema, table, condition, columns),
     fetchKeys: (schema, table, keys, removeAbsent) => running().fetchKeys(schema, table, keys, removeAbsent),
   };
 }

@@ -161,12 +161,17 @@ export interface ReaderHandle {
    * rows which the source no longer has go, too. Resolves when it is under way; `status` shows its progress.
    */
   resnapshot(schema: string, table: string, exact?: boolean): Promise<void>;
+  /** Holds a table's snapshot between two chunks, or sets it going again; nothing where it is not read now. */
+  holdSnapshot(schema: string, table: string, hold: boolean): void;
   /** Takes a table that is not followed. @throws ReaderError why not, with the SQL for its owner */
   addTable(schema: string, table: string): Promise<void>;
   /** Lets go of a table. Gives the SQL for the owner where it could not be taken out of the publication. */
   removeTable(schema: string, table: string): Promise<string | null>;
-  /** Reads the rows that an SQL condition over the table's columns selects; resolves with their number when they are in the log. */
-  fetchRows(schema: string, table: string, condition: string): Promise<number>;
+  /**
+   * Reads the rows that an SQL condition over the table's columns selects; resolves with their number when they are in the log.
+   * With `columns`, only these are read, and filled into the rows that stand in the lake.
+   */
+  fetchRows(schema: string, table: string, condition: string, columns?: readonly string[]): Promise<number>;
   /**
    * The same for keys, each the key columns' texts in key order. With `removeAbsent`, a key that no row of the source has
    * becomes a delete at the same place of the stream; the number counts those, too.

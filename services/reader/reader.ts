@@ -144,6 +144,10 @@ export async function startReader(given: ReaderOptions): Promise<ReaderHandle> {
       await run.registry.repair(routeOf(run, schema, table), exact);
       await run.appender.saved();
     },
+    holdSnapshot(schema, table, hold) {
+      const route = shared.run?.registry.find(schema, table) ?? null;
+      if (route !== null) shared.run?.snapshots.hold(route, hold);
+    },
     async addTable(schema, table) {
       const run = running();
       await run.registry.add(schema, table);
@@ -157,11 +161,11 @@ export async function startReader(given: ReaderOptions): Promise<ReaderHandle> {
       await run.appender.saved();
       return sql;
     },
-    fetchRows: async (schema, table, condition) => {
+    fetchRows: async (schema, table, condition, columns) => {
       const run = running();
       const route = routeOf(run, schema, table);
       refuseBag(run, route);
-      return run.snapshots.fetch(route, condition);
+      return run.snapshots.fetch(route, { condition, columns: columns ?? null });
     },
     fetchKeys: async (schema, table, keys, removeAbsent) => {
       const run = running();
@@ -176,7 +180,8 @@ export async function startReader(given: ReaderOptions): Promise<ReaderHandle> {
         });
       }
       const absent: AbsentQuery = (now, rowFilter) => absentKeysQuery(now, keys, rowFilter);
-      return run.snapshots.fetch(route, keyCondition(shape, keys), removeAbsent === true ? absent : undefined);
+      const condition = keyCondition(shape, keys);
+      return run.snapshots.fetch(route, { condition, absent: removeAbsent === true ? absent : null });
     },
   };
 }

@@ -7,7 +7,7 @@ import type { createEnvelopeEncoder, RowEvent, ShapeEncoder } from '../log/envel
 import { RecordFlags } from '../log/event.ts';
 import type { Lsn } from '../log/position.ts';
 import { CellKind, type Tuple } from '../log/tuple.ts';
-import type { FillRow, KeyRecorder } from './key-recorder.ts';
+import type { FillRow, KeyRecorder, RowFate } from './key-recorder.ts';
 import { createRowBlockBuilder, ORD_STEP, type RowBlockBuilder } from '../log/row-block.ts';
 import { addRecord, addRowBlock, type ClaimStore, type OutgoingBatch } from './outgoing-batch.ts';
 import type { MutableTuple } from './pgoutput/read-tuple.ts';
@@ -26,6 +26,8 @@ export interface EmitOptions {
   readonly recorder: KeyRecorder | null;
   /** The log takes blocks of rows, and the topic has one partition. */
   readonly rowBlocks: boolean;
+  /** Columns that were read, beside the key: every row is a fill row of them. Absent = all. */
+  readonly taken?: readonly number[];
 }
 
 export interface EmittedChunk {
@@ -67,7 +69,9 @@ export function emitChunk(chunk: ChunkRows, options: EmitOptions): EmittedChunk 
     collectionOrder: 0,
   };
   const recording = recorder !== null && !recorder.isEmpty && shape.keyColumns.length > 0;
-  const blocks = options.rowBlocks && takesBlocks(shape) ? createBlockWriter(options, columns) : null;
+  const { taken } = options;
+  const blocks =
+    options.rowBlocks && taken === undefined && takesBlocks(shape) ? createBlockWriter(options, columns) : null;
   const blockBytesMax = Math.min(BLOCK_BYTES_MAX, claims.recordBytesMax >> 1);
   const rowBytesMax = Math.floor(claims.recordBytesMax / ROW_SHARE);
   let rows = 0;
@@ -86,7 +90,8 @@ export function emitChunk(chunk: ChunkRows, options: EmitOptions): EmittedChunk 
       continue;
     }
     fillTuple(tuple, bytes, start, columns);
-    const fate = recording ? recorder.fate(encoder.key(shape, tuple).toString('latin1'), chunk.snapshot) : 'emit';
+    const told = recording ? recorder.fate(encoder.key(shape, tuple).toString('latin1'), chunk.snapshot) : 'emit';
+    const fate = taken === undefined ? told : fillOf(told, taken);
     if (fate === 'skip') {
       skipped++;
       continue;
@@ -125,6 +130,14 @@ export function emitChunk(chunk: ChunkRows, options: EmitOptions): EmittedChunk 
     ord += ORD_STEP;
   }
   return { rows, fills, skipped, removed, lastOrd: Math.max(0, ord - ORD_STEP) };
+}
+
+/** Of a row that was read in part: what no newer event carries of it. */
+function fillOf(fate: RowFate, taken: readonly number[]): RowFate {
+  if (fate === 'skip') return 'skip';
+  if (fate === 'emit') return { columns: taken, keyCells: null };
+  const columns = fate.columns.filter((column) => taken.includes(column));
+  return columns.length === 0 ? 'skip' : { ...fate, columns };
 }
 
 /** Without a key the rows of a block could not be told apart; what is replaced before the log is replaced by the encoder. */

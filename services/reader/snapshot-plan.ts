@@ -30,6 +30,8 @@ export interface ChunkTask {
   readonly shape: ShapeEncoder;
   readonly relfilenode: number;
   readonly query: ChunkQuery;
+  /** Read in part: the rows fill these columns. */
+  readonly taken?: readonly number[];
   /** False once the table was planned anew or given up. */
   readonly isCurrent: () => boolean;
   /** The rows are in the batch. `stoppedBehind`: the byte limit cut the chunk behind this tid. */
@@ -121,22 +123,29 @@ export function restartPlan(route: TableRoute, nowMs: number, exact = route.stat
   };
 }
 
-/** The rows that a condition selects, as one chunk. */
-export function fetchTask(
-  plan: TablePlan,
-  wanted: { readonly condition: string; readonly absent: AbsentQuery | null },
-  done: (rows: number) => void,
-): ChunkTask {
+export interface FetchWanted {
+  readonly condition: string;
+  readonly absent: AbsentQuery | null;
+  /** Read only these columns, and the key; null = all. */
+  readonly columns: readonly string[] | null;
+}
+
+/** The rows that a condition selects, as one chunk. @throws ReaderError SOURCE_QUERY_FAILED for a column that is not sent */
+export function fetchTask(plan: TablePlan, wanted: FetchWanted, done: (rows: number) => void): ChunkTask {
   const { condition, absent } = wanted;
+  const taken = wanted.columns === null ? null : takenColumns(plan, wanted.columns);
+  const names = plan.shape.shape.columns.map((column) => column.name);
   return {
     shape: plan.shape,
+    ...(taken === null ? {} : { taken }),
     relfilenode: 0,
     isCurrent: () => true,
     query: {
       schema: plan.route.schema,
       table: plan.route.table,
       oid: plan.route.state.oid,
-      columns: plan.shape.shape.columns.map((column) => column.name),
+      columns: names,
+      ...(taken === null ? {} : { taken: new Set([...plan.shape.keyColumns, ...taken].map((i) => names[i] ?? '')) }),
       conditions: [condition, ...(plan.rowFilter === null ? [] : [plan.rowFilter])],
       rowsMax: Number.MAX_SAFE_INTEGER,
       bytesMax: Number.MAX_SAFE_INTEGER,
@@ -145,6 +154,18 @@ export function fetchTask(
     },
     written: done,
   };
+}
+
+function takenColumns(plan: TablePlan, wanted: readonly string[]): readonly number[] {
+  const { columns } = plan.shape.shape;
+  return wanted.map((name) => {
+    const index = columns.findIndex((column) => column.name === name);
+    if (index >= 0) return index;
+    const { schema, table } = plan.route;
+    throw new ReaderError('SOURCE_QUERY_FAILED', `the publication does not send column ${name} of ${schema}.${table}`, {
+      remedy: 'name columns that are published; a column list in the publication leaves the others out',
+    });
+  });
 }
 
 /** What waits for a watermark when the snapshot ends. */

@@ -17,6 +17,8 @@ export interface ChunkQuery {
   readonly table: string;
   readonly oid: number;
   readonly columns: readonly string[];
+  /** Of these, the ones that are read; the others' places hold NULL. Absent = all. */
+  readonly taken?: ReadonlySet<string>;
   /** Conditions, joined with AND. */
   readonly conditions: readonly string[];
   readonly rowsMax: number;
@@ -52,7 +54,9 @@ export async function beginChunk(session: SourceSession): Promise<VisibleSet> {
 }
 
 export async function readChunk(session: SourceSession, query: ChunkQuery, snapshot: VisibleSet): Promise<ChunkRows> {
-  const columns = query.columns.map(quoteIdent).join(', ');
+  const columns = query.columns
+    .map((name) => (query.taken?.has(name) === false ? 'NULL' : quoteIdent(name)))
+    .join(', ');
   const where = query.conditions.map((condition) => `(${condition})`).join(' AND ');
   const only = query.only ? 'ONLY ' : '';
   const sql = `SELECT ${query.only ? 'ctid' : "'(0,0)'"}${columns === '' ? '' : `, ${columns}`} FROM ${only}${quoteTable(query.schema, query.table)}${where === '' ? '' : ` WHERE ${where}`}`;

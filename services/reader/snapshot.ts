@@ -25,10 +25,10 @@ import { loadWholeBag } from './snapshot-bag.ts';
 import { clearTable } from './snapshot-clear.ts';
 import { emitChunk } from './snapshot-emit.ts';
 import {
-  type AbsentQuery,
   nextChunk,
   chunkDone,
   fetchTask,
+  type FetchWanted,
   restartPlan,
   stoppedBefore,
   type ChunkTask,
@@ -70,8 +70,10 @@ export interface SnapshotRunner {
   /** Takes up the table's snapshot where its state left it. */
   begin(route: TableRoute): void;
   cancel(route: TableRoute): void;
-  /** Reads the rows that `condition` selects (SQL over the table's columns), as a chunk of their own; resolves with their number when they are in the log. */
-  fetch(route: TableRoute, condition: string, absent?: AbsentQuery): Promise<number>;
+  /** Holds the table's snapshot between two chunks, or sets it going again. */
+  hold(route: TableRoute, hold: boolean): void;
+  /** Reads the rows that `condition` selects (SQL over the table's columns), whole or some columns, as a chunk of their own; resolves with their number when they are in the log. */
+  fetch(route: TableRoute, wanted: Partial<FetchWanted> & Pick<FetchWanted, 'condition'>): Promise<number>;
   watermark(content: string, at: { readonly lsn: Lsn; readonly committedAtMicros: bigint }): WatermarkWork;
   /** A snapshot of just now: forgets what every chunk sees. */
   seen(snapshot: VisibleSet): void;
@@ -81,10 +83,8 @@ export interface SnapshotRunner {
   stop(): Promise<void>;
 }
 
-interface Fetch {
+interface Fetch extends FetchWanted {
   readonly route: TableRoute;
-  readonly condition: string;
-  readonly absent: AbsentQuery | null;
   readonly settle: (rows: number, error: unknown) => void;
 }
 
@@ -102,6 +102,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
   /** Tables to be planned; the object marks who does it now. */
   const planning = new Map<TableRoute, object | null>();
   const fetches: Fetch[] = [];
+  const held = new Set<TableRoute>();
   const shapeRetries = createShapeRetries();
   const arrivals = new Map<string, Arrival>();
   const running = new Set<RunningChunk>();
@@ -207,6 +208,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
       atMs: ports.clock(),
       recorder: route.recorder,
       rowBlocks: ports.appender.rowBlocks && route.partitions === 1,
+      ...(task.taken === undefined ? {} : { taken: task.taken }),
     });
     route.snapshotRows += BigInt(emitted.rows);
     task.written(emitted.rows + emitted.removed, rows.stoppedBehind);
@@ -319,7 +321,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
       return true;
     }
     for (const [route, plan] of plans) {
-      const chunk = nextChunk(plan);
+      const chunk = held.has(route) ? null : nextChunk(plan);
       if (chunk === null) continue;
       await guarded(session, route, async () => {
         const done = await runTask(session, route, chunkTask(plan, chunk.heap, chunk.range));
@@ -401,16 +403,21 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
       planning.set(route, null);
       ensureWorkers();
     },
+    hold(route, hold) {
+      if (hold) held.add(route);
+      else if (held.delete(route)) ensureWorkers();
+    },
     cancel(route) {
+      held.delete(route);
       plans.delete(route);
       planning.delete(route);
       closeRecorder(route);
     },
-    async fetch(route, condition, absent) {
+    async fetch(route, { condition, absent = null, columns = null }) {
       if (stopped) throw stoppedBefore();
       const result = new Promise<number>((resolve, reject) => {
         const settle: Fetch['settle'] = (rows, error) => (error === null ? resolve(rows) : reject(error));
-        fetches.push({ route, condition, absent: absent ?? null, settle });
+        fetches.push({ route, condition, absent, columns, settle });
       });
       ensureWorkers();
       return result;

@@ -30,6 +30,7 @@ function fake(over: Partial<BackfillPorts> = {}): Fake {
       return Promise.resolve(7);
     },
     snapshot: () => null,
+    holdSnapshot: () => undefined,
     measure: () => Promise.resolve({ pages: 1100, few: false }),
     sleep: (ms) => {
       time += ms;
@@ -102,6 +103,45 @@ describe('a backfill', () => {
     expect(() => jobs.start(REQUEST)).toThrow(expect.objectContaining({ code: 'BACKFILL_RUNNING' }));
     expect(() => jobs.cancel('public.t')).toThrow(expect.objectContaining({ code: 'BACKFILL_WHOLE' }));
     expect(await ended(jobs)).toMatchObject({ phase: 'done', rows: 100, progress: 1 });
+  });
+
+  it('of a whole table is held in the reader, over a restart of the service too, and cannot be cancelled', async () => {
+    const notes: (readonly KeptBackfill[])[] = [];
+    const told: boolean[] = [];
+    let done = false;
+    let begun = 0;
+    const ports = fake({
+      resnapshot: () => {
+        begun++;
+        return Promise.resolve();
+      },
+      snapshot: () => ({ snapshotting: !done, progress: 0.5, rows: 10, stopped: null }),
+      holdSnapshot: (_schema, _table, hold) => void told.push(hold),
+      sleep: () => new Promise((resolve) => setTimeout(resolve, 1)),
+      keep: (walks) => {
+        notes.push(walks);
+        return Promise.resolve();
+      },
+    });
+    const first = createBackfillJobs(ports);
+    first.start(REQUEST);
+    expect(first.pause('public.t')).toMatchObject({ phase: 'paused' });
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(first.list().at(-1)).toMatchObject({ phase: 'paused' });
+    expect(new Set(told)).toEqual(new Set([true]));
+    expect(() => first.cancel('public.t')).toThrow(expect.objectContaining({ code: 'BACKFILL_WHOLE' }));
+    const kept = notes.at(-1) ?? [];
+    expect(kept).toMatchObject([{ where: null, paused: true }]);
+
+    const second = createBackfillJobs(ports);
+    second.restore(kept);
+    expect(second.list().at(-1)).toMatchObject({ phase: 'paused' });
+    expect(second.resume('public.t')).toMatchObject({ phase: 'running' });
+    expect(told.at(-1)).toBe(false);
+    done = true;
+    while (second.list().at(-1)?.phase === 'running') await new Promise((resolve) => setTimeout(resolve, 1));
+    expect(second.list().at(-1)).toMatchObject({ phase: 'done' });
+    expect([begun, notes.at(-1)]).toEqual([1, []]);
   });
 
   it('tells a table that stopped by name', async () => {

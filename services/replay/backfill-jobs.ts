@@ -17,9 +17,11 @@ export interface BackfillRequest {
   readonly exact: boolean;
   /** Steps of a walk that are read at once; default 1. */
   readonly parallel?: number;
+  /** Only these are read, beside the key, and filled into the rows that stand in the lake; absent = all. */
+  readonly columns?: readonly string[];
 }
 
-/** A walk as it is kept, so that a restart of the service goes on with it. */
+/** A walk, or a whole read that is held, as it is kept, so that a restart of the service goes on with it. */
 export interface KeptBackfill extends BackfillRequest {
   /** First page that is not in the log yet. */
   readonly page: number;
@@ -57,14 +59,21 @@ export interface SnapshotView {
 
 export interface BackfillPorts {
   readonly resnapshot: (schema: string, table: string, exact: boolean) => Promise<void>;
-  readonly fetchRows: (schema: string, table: string, condition: string) => Promise<number>;
+  readonly fetchRows: (
+    schema: string,
+    table: string,
+    condition: string,
+    columns?: readonly string[],
+  ) => Promise<number>;
   readonly snapshot: (schema: string, table: string) => SnapshotView | null;
+  /** Holds a table's snapshot between two chunks, or sets it going again. */
+  readonly holdSnapshot: (schema: string, table: string, hold: boolean) => void;
   /** Pages of the table's largest heap, and whether at most `rowsMax` rows match. */
   readonly measure: (
     request: BackfillRequest,
     rowsMax: number,
   ) => Promise<{ readonly pages: number; readonly few: boolean }>;
-  /** Keeps the walks that are not at their end. */
+  /** Keeps the walks that are not at their end, and whole reads that are held. */
   readonly keep?: (walks: readonly KeptBackfill[]) => Promise<void>;
   readonly sleep: (ms: number) => Promise<void>;
   readonly now: () => number;
@@ -76,11 +85,11 @@ export interface BackfillJobs {
   list(): readonly BackfillState[];
   /** Takes up walks that an earlier service left. */
   restore(walks: readonly KeptBackfill[]): void;
-  /** Holds a walk between two steps, over a restart of the service, too. @throws SluiceError NO_BACKFILL, BACKFILL_WHOLE */
+  /** Holds it between two steps or chunks, over a restart of the service, too. @throws SluiceError NO_BACKFILL */
   pause(table: string): BackfillState;
   /** @throws SluiceError NO_BACKFILL */
   resume(table: string): BackfillState;
-  /** @throws SluiceError NO_BACKFILL */
+  /** @throws SluiceError NO_BACKFILL; BACKFILL_WHOLE: half a reading would leave rows that nobody compares with */
   cancel(table: string): BackfillState;
 }
 
@@ -100,6 +109,7 @@ export function createBackfillJobs(ports: BackfillPorts): BackfillJobs {
   const jobs: Job[] = [];
   let ids = 0;
   const walks = new Map<Job, KeptBackfill>();
+  const requests = new Map<Job, BackfillRequest>();
   const isLive = ({ phase }: Job): boolean => phase === 'running' || phase === 'paused';
   const live = (table: string): Job | undefined => jobs.find((job) => job.table === table && isLive(job));
   let keeping: Promise<unknown> = Promise.resolve();
@@ -124,8 +134,12 @@ export function createBackfillJobs(ports: BackfillPorts): BackfillJobs {
     };
     jobs.push(job);
     if (jobs.length > KEPT) jobs.splice(0, jobs.length - KEPT);
-    if (!isWalk(request)) void settle(job, readTable(job, request, ports));
-    else {
+    requests.set(job, request);
+    if (!isWalk(request)) {
+      if (job.phase === 'paused') walks.set(job, { ...request, page: 0, rows: job.rows, paused: true });
+      // The reader goes on with a snapshot by itself.
+      void settle(job, readTable(job, request, ports, from === null));
+    } else {
       const note = (page: number): void => {
         walks.set(job, { ...request, page, rows: job.rows, paused: job.phase === 'paused' });
         keep();
@@ -144,29 +158,37 @@ export function createBackfillJobs(ports: BackfillPorts): BackfillJobs {
       job.error = failureOf(error);
       end(job, 'failed');
     }
+    requests.delete(job);
     if (walks.delete(job)) keep();
   }
 
-  function liveWalk(table: string): Job {
+  function liveJob(table: string, cancel: boolean): Job {
     const job = live(table);
     if (job === undefined)
       throw new SluiceError('NO_BACKFILL', `no backfill of ${table} is running`, {
         exit: ExitCode.usage,
         remedy: 'see `sluice backfill status`',
       });
-    if (!walks.has(job))
+    const request = requests.get(job);
+    if (cancel && request !== undefined && !isWalk(request))
       throw new SluiceError('BACKFILL_WHOLE', `${table} is read whole, as in its first snapshot`, {
         exit: ExitCode.usage,
         remedy:
-          'that is carried to its end; a backfill with --rate, --parallel or a condition can be held and cancelled',
+          'that is carried to its end, and can only be held; a backfill with --rate, --parallel or a condition can be cancelled',
       });
     return job;
   }
   const turn = (table: string, phase: 'running' | 'paused' | 'cancelled'): BackfillState => {
-    const job = liveWalk(table);
+    const job = liveJob(table, phase === 'cancelled');
     job.phase = phase;
+    const request = requests.get(job);
     const note = walks.get(job);
-    if (note !== undefined) walks.set(job, { ...note, paused: phase === 'paused' });
+    if (request !== undefined && !isWalk(request)) {
+      // Of a whole read the reader keeps the place; here only that it is held.
+      if (phase === 'paused') walks.set(job, { ...request, page: 0, rows: job.rows, paused: true });
+      else walks.delete(job);
+      ports.holdSnapshot(request.schema, request.table, phase === 'paused');
+    } else if (note !== undefined) walks.set(job, { ...note, paused: phase === 'paused' });
     keep();
     return { ...job };
   };
@@ -192,8 +214,8 @@ export function createBackfillJobs(ports: BackfillPorts): BackfillJobs {
   };
 }
 
-const isWalk = ({ where, bytesPerSecond, parallel }: BackfillRequest): boolean =>
-  where !== null || bytesPerSecond !== null || (parallel ?? 1) > 1;
+const isWalk = ({ where, bytesPerSecond, parallel, columns }: BackfillRequest): boolean =>
+  where !== null || bytesPerSecond !== null || (parallel ?? 1) > 1 || columns !== undefined;
 
 function end(job: Job, phase: BackfillPhase): void {
   if (job.phase === 'running' || job.phase === 'paused') job.phase = phase;
@@ -201,10 +223,17 @@ function end(job: Job, phase: BackfillPhase): void {
   job.leftMs = job.phase === 'done' ? 0 : null;
 }
 
-async function readTable(job: Job, { schema, table, exact }: BackfillRequest, ports: BackfillPorts): Promise<void> {
+async function readTable(
+  job: Job,
+  { schema, table, exact }: BackfillRequest,
+  ports: BackfillPorts,
+  begin: boolean,
+): Promise<void> {
   const before = ports.snapshot(schema, table)?.rows ?? 0;
-  await retrying(ports, () => ports.resnapshot(schema, table, exact));
+  if (begin) await retrying(ports, () => ports.resnapshot(schema, table, exact));
   for (;;) {
+    // Told again and again: a reader that connected anew has forgotten it.
+    if (job.phase === 'paused') ports.holdSnapshot(schema, table, true);
     const now = ports.snapshot(schema, table);
     if (now !== null) {
       if (now.stopped !== null)
@@ -227,18 +256,18 @@ async function walk(
   from: number,
   note: (page: number) => void,
 ): Promise<void> {
-  const { schema, table, where, bytesPerSecond } = request;
+  const { schema, table, where, bytesPerSecond, columns } = request;
   await held(job, ports);
   const { pages, few } = await retrying(ports, () => ports.measure(request, FEW_ROWS));
   if (few && where !== null && job.phase === 'running') {
-    job.rows = await retrying(ports, () => ports.fetchRows(schema, table, where));
+    job.rows = await retrying(ports, () => ports.fetchRows(schema, table, where, columns));
     return;
   }
   const parallel = Math.max(1, request.parallel ?? 1);
   const step = async (page: number): Promise<void> => {
     const condition = `${where === null ? '' : `(${where}) AND `}${pageRange(page, page + PAGES_PER_CHUNK >= pages ? null : page + PAGES_PER_CHUNK)}`;
     // Not `rows += await`: several steps end in between.
-    const rows = await retrying(ports, () => ports.fetchRows(schema, table, condition));
+    const rows = await retrying(ports, () => ports.fetchRows(schema, table, condition, columns));
     job.rows += rows;
   };
   for (let page = from; job.phase === 'running';) {

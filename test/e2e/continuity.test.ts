@@ -180,6 +180,34 @@ logging: {level: warn}
     expect(await verify('lines')).toMatchObject({ equal: true });
   });
 
+  it('backfill of columns fills them in the rows that stand there, and leaves the others as they are', async () => {
+    await database.query(`alter table orders add column extra int default 7, add column big text`);
+    await database.query(`update orders set amount = 1 where id = 1`);
+    expect(await verify('orders')).toMatchObject({ equal: true });
+    await unheard(
+      'orders',
+      `update orders set extra = 8, big = case when id % 100 = 0 then (select string_agg(md5((id * g)::text), '') from generate_series(1, 80) g) end;
+       update orders set note = 'not asked for' where id = 2549`,
+    );
+    expect(await verify('orders')).toMatchObject({ equal: false, differing: 1000 });
+    const writes = (async () => {
+      for (let i = 0; i < 40; i += 1)
+        await database.query(
+          `update orders set extra = ${i} where id % 50 = ${i}; delete from orders where id = ${4100 + i}; update orders set amount = ${i} where id = 100`,
+        );
+    })();
+    const filled = await sluice('backfill', 'orders', '--columns', 'extra,big', '--json');
+    await writes;
+    expect(filled, filled.err).toMatchObject({ code: 0, json: { phase: 'done', inLake: true } });
+    expect(await verify('orders')).toMatchObject({ equal: false, differing: 1 });
+    const note = await sluice('backfill', 'orders', '--columns', 'note', '--where', 'id = 2549', '--json');
+    expect(note, note.err).toMatchObject({ code: 0, json: { rows: 1 } });
+    expect(await verify('orders')).toMatchObject({ code: 0, equal: true });
+    const unknown = await sluice('backfill', 'orders', '--columns', 'ghost');
+    expect(unknown).toMatchObject({ code: 2, err: expect.stringContaining("no column 'ghost'") });
+    expect(await sluice('backfill', 'orders', '--columns', 'extra', '--exact')).toMatchObject({ code: 2 });
+  });
+
   it('backfill within a rate; --exact removes what the source no longer has', async () => {
     await unheard('orders', `delete from orders where id between 3000 and 3049`);
     const done = await sluice('backfill', 'orders', '--rate', '100MB', '--exact', '--json');

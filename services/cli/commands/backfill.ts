@@ -1,3 +1,4 @@
+import { findTable, listAttributes } from '../../reader/catalog.ts';
 import type { PostgresSource } from '../../reader/source.ts';
 import type { BackfillState } from '../../replay/backfill-jobs.ts';
 import { keyCells, keyRange, sinceXmin } from '../../replay/backfill-range.ts';
@@ -24,6 +25,7 @@ interface Flags {
   readonly fromKey?: string;
   readonly toKey?: string;
   readonly sinceXmin?: string;
+  readonly columns?: string;
   readonly parallel?: string;
   readonly rate?: string;
   readonly exact?: boolean;
@@ -43,6 +45,7 @@ export const backfillCommand: CommandModule = (program, context) => {
     .option('--from-key <key>', 'only keys from this one on; of several columns a JSON list')
     .option('--to-key <key>', 'only keys up to this one, included')
     .option('--since-xmin <xid>', 'only rows that this transaction or a later one wrote')
+    .option('--columns <names>', 'only these, filled into the rows that the lake has; with commas between')
     .option('--parallel <n>', 'steps of 4 MiB that are read at once')
     .option('--rate <bytes>', 'bytes of the table read a second, such as 50MB')
     .option('--exact', 'afterwards compare, and remove rows of the lake that the source no longer has')
@@ -117,6 +120,25 @@ async function conditionOf(
   return parts.map((part) => `(${part})`).join(' AND ');
 }
 
+/** @throws ConfigError for a column that the table does not have */
+async function columnsOf(
+  list: string,
+  source: PostgresSource,
+  { schema, table }: { readonly schema: string; readonly table: string },
+): Promise<readonly string[]> {
+  const names = list.split(',').map((name) => name.trim());
+  return withReadOnly(source, 'columns', async (session) => {
+    const found = await findTable(session, schema, table);
+    const known = found === null ? [] : (await listAttributes(session, found.oid)).map((attribute) => attribute.name);
+    const unknown = names.filter((name) => !known.includes(name));
+    if (unknown.length === 0) return names;
+    throw new ConfigError(
+      `${schema}.${table} has no column ${unknown.map((name) => `'${name}'`).join(', ')}`,
+      `name some of ${known.join(', ')}`,
+    );
+  });
+}
+
 async function run(name: string, flags: Flags, context: CliContext): Promise<ExitCode> {
   const config = context.loadConfig(flags.config);
   const { schema, table } = parseTableName(name);
@@ -138,6 +160,9 @@ async function run(name: string, flags: Flags, context: CliContext): Promise<Exi
   }
   const source = await openSource(config, () => context.loadConfig(flags.config));
   const where = await conditionOf(flags, source, { schema, table });
+  const columns = flags.columns === undefined ? null : await columnsOf(flags.columns, source, { schema, table });
+  if (columns !== null && flags.exact === true)
+    throw new ConfigError('--columns fills rows and --exact removes some', 'give them one after the other');
   if (flags.dryRun === true) {
     const cost = await withReadOnly(source, 'estimate', async (session) =>
       costOf(await estimateRead(session, schema, table, where), (await walFacts(session)).walBytesPerSecond, rate),
@@ -148,7 +173,7 @@ async function run(name: string, flags: Flags, context: CliContext): Promise<Exi
 
   const state = await backfill(
     config,
-    { table: id, where, rate, parallel },
+    { table: id, where, rate, parallel, ...(columns === null ? {} : { columns }) },
     { url: flags.url, signal: context.signal, onState: (now) => progress(now, context) },
   );
   if (context.isTty) context.err('\n');
