@@ -160,8 +160,9 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     return tablePlan;
   }
 
-  async function describe(planned: Planned | null): Promise<Record<string, string>> {
-    const mark = planned === null ? timeline.newest() : timeline.at(planned.cut.sequence);
+  async function describe(planned: Planned | null, at: number | null): Promise<Record<string, string>> {
+    const sequence = planned?.cut.sequence ?? at;
+    const mark = sequence === null ? timeline.newest() : timeline.at(sequence);
     if (mark === null) throw new RangeError('a plan was made without a mark');
     aheadSequence = mark.mark.sequence;
     const plan = await usePlan();
@@ -284,7 +285,8 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     committed: readCommitted,
     describe,
     revise,
-    hasLeftovers: () => requests.unasked(held.awaiting) && isComplete(timeline, schemaName, tableName),
+    hasLeftovers: (atEnd) =>
+      (lacksTable() || (atEnd && requests.unasked(held.awaiting))) && isComplete(timeline, schemaName, tableName),
     build,
     sink: async (batch, batchId) => {
       result = null;
@@ -298,6 +300,11 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
       if (result !== null) void options.onProgress(progress, result);
     },
   });
+
+  /** A source table without rows is an empty table in the lake, not a missing one: its first batch has none. */
+  function lacksTable(): boolean {
+    return foreign === null && version === null && lakeSchema === null;
+  }
 
   async function reloadParked(): Promise<void> {
     held.parkedKeys = createParkedKeys(await loadParked(await target.quarantineSnapshot()));
@@ -420,6 +427,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     parkedKeys: () => held.parkedKeys.size,
     awaitingEvents: () => held.awaiting.events,
     lacksRows: () => held.awaiting.events > 0 && isComplete(timeline, schemaName, tableName),
+    lacksTable: () => lacksTable() && isComplete(timeline, schemaName, tableName),
     lastResult: () => last,
     close() {
       requests.close();

@@ -375,7 +375,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
           closed.mark.confirmLsn >= lsn &&
           closed.mark.snapshotting.length === 0 &&
           unshared.size === 0 &&
-          active().every(({ table }) => !table.lacksRows()) &&
+          active().every(({ table }) => !table.lacksRows() && !table.lacksTable()) &&
           allAt(closed.mark.sequence)
         );
       }, other);

@@ -58,6 +58,8 @@ export interface IngestTable {
   awaitingEvents(): number;
   /** Events wait although the snapshot is complete: for rows that were asked for. */
   lacksRows(): boolean;
+  /** The source table has no rows yet, and the lake no table; one is due. */
+  lacksTable(): boolean;
   lastResult(): SinkResult | null;
   close(): Promise<void>;
 }

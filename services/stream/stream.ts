@@ -39,12 +39,15 @@ export interface QueryOptions<B extends StreamBatch> {
   readonly latestOffsets: () => ReadonlyMap<number, LogOffset>;
   /** What the sink has, by its own account; null: it keeps none, the commit log decides. */
   readonly committed: (() => Promise<QueryPosition | null>) | null;
-  /** Text to write down with a new plan. `planned` is null for a batch that only takes up what earlier ones left. */
-  readonly describe: (planned: Planned | null) => Promise<Readonly<Record<string, string>>>;
+  /**
+   * Text to write down with a new plan. `planned` is null for a batch that only takes up what earlier ones left; it ends at the
+   * mark of sequence `at`, null = the newest.
+   */
+  readonly describe: (planned: Planned | null, at: number | null) => Promise<Readonly<Record<string, string>>>;
   /** A standing plan of which nothing was committed may run with another text (a contract corrected after a stop). */
   readonly revise: ((standing: BatchPlan) => Promise<BatchPlan>) | null;
-  /** Whether a batch without new records is due. */
-  readonly hasLeftovers: () => boolean;
+  /** Whether a batch without new records is due; `atEnd`: no barrier stands before the newest mark. */
+  readonly hasLeftovers: (atEnd: boolean) => boolean;
   readonly build: (plan: BatchPlan) => Promise<B>;
   readonly sink: BatchSink<B>;
   readonly failpoint: (name: string) => Promise<void> | void;
@@ -90,12 +93,16 @@ export function createQuery<B extends StreamBatch>(options: QueryOptions<B>): Qu
   async function choose(at: QueryPosition, barrier: number | null): Promise<BatchPlan | null> {
     if (standing !== null) return options.revise === null ? standing : revised(standing, options.revise);
     const cuts = options.cutsAfter(at.markSequence);
+    let leftoversAt: number | null = null;
     const planned = planBatch(at.nextOffsets, cuts, { ...options.limits, barrier });
     if (planned === null) {
       const reached = cuts.findLast(({ sequence }) => barrier === null || sequence <= barrier);
-      if (reached !== undefined) position = { ...at, markSequence: reached.sequence };
-      // A batch of leftovers ends at the newest mark: not while a barrier stands before that.
-      if (!options.hasLeftovers() || reached !== cuts.at(-1)) return null;
+      const atEnd = reached === cuts.at(-1);
+      if ((reached === undefined && !atEnd) || !options.hasLeftovers(atEnd)) {
+        if (reached !== undefined) position = { ...at, markSequence: reached.sequence };
+        return null;
+      }
+      leftoversAt = atEnd ? null : (reached?.sequence ?? null);
     }
     planAt = now();
     const wanted: BatchPlan = {
@@ -104,7 +111,7 @@ export function createQuery<B extends StreamBatch>(options: QueryOptions<B>): Qu
       topic: options.topic,
       from: planned?.from ?? new Map(),
       to: new Map([...at.nextOffsets, ...(planned?.to ?? [])]),
-      conf: await options.describe(planned),
+      conf: await options.describe(planned, leftoversAt),
     };
     const written = await checkpoint.writePlan(wanted);
     if (written === wanted || continues(written, at)) return written;
