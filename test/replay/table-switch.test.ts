@@ -358,6 +358,27 @@ describe('in place', () => {
     expect(await inPlace()).toMatchObject({ applied: 0, released: 0, parkedAgain: 0 });
   });
 
+  test('killed, goes on; and begins anew when the table was set back meanwhile', async () => {
+    await history();
+    failAt = 'after-replay-batch';
+    await expect(inPlace()).rejects.toThrow('killed');
+    failAt = null;
+    expect(await inPlace()).toMatchObject({ resumed: true, applied: 0 });
+    failAt = 'after-replay-batch';
+    await expect(inPlace()).rejects.toThrow('killed');
+    await ingest.stop(1000);
+    failAt = null;
+    // Its newest rows are lost, those that the killed replay went over among them.
+    const { restoreTable } = await import('../../lakehouse/upkeep/restore.ts');
+    const { subStore } = await import('../../lakehouse/store/sub-store.ts');
+    await restoreTable(subStore(parts.lake, 'public/t'), 0n);
+    ingest = await start();
+    await ingest.drain();
+    // The fence of key 2 stands: what the moved row took over from it is the source's to tell.
+    expect(await inPlace()).toMatchObject({ resumed: false, unsettled: [['5']], unsettledKeys: 1 });
+    expect(await cells()).toEqual({ 1: AFTER[1], 4: AFTER[4] });
+  });
+
   test('leaves an event alone that a person gave up', async () => {
     await history();
     await setHead(await bounded(20));

@@ -213,6 +213,8 @@ async function begin(parts: ReplayParts, request: BuildRequest, range: ReplayRan
   const { schema, table } = request.table;
   const head = await parts.contracts.load(schema, table);
   const contract = request.contract ?? head;
+  // What a begin that was killed left behind is no contract of this one.
+  await forgetBuild(parts.lake, idOf(request.into));
   if (contract !== null) {
     await assertUsable(parts, request.table, contract);
     await buildContracts(parts.lake, idOf(request.into)).save(schema, table, contract.text);

@@ -6,6 +6,7 @@
 import type { ObjectStore } from '../../../lakehouse/store/store.ts';
 import { StoreError } from '../../../lakehouse/store/store.ts';
 import { subStore } from '../../../lakehouse/store/sub-store.ts';
+import { readHistory } from '../../../lakehouse/table/history.ts';
 import { createAwaiting } from '../../ingest/awaiting.ts';
 import type { OwnedTable } from '../../ingest/ingest-options.ts';
 import { tableFolder } from '../../ingest/table-target.ts';
@@ -58,6 +59,8 @@ interface Progress {
   readonly from: string;
   readonly to: string;
   readonly contractHash: string;
+  /** Of the table when the replay began. */
+  readonly version: string;
   readonly nextOffsets: OffsetTexts;
   readonly markSequence: number;
 }
@@ -78,7 +81,9 @@ export async function replayInPlace(
     standing !== null &&
     standing.from === request.from &&
     standing.to === request.to &&
-    standing.contractHash === contractHash;
+    standing.contractHash === contractHash &&
+    (await hasOnlyGrown(storeOf(parts, request.table), standing.version));
+  const version = goesOn ? standing.version : String((await owner.target.snapshot())?.version ?? -1n);
   let position: OffsetMap = goesOn ? offsetsOf(standing.nextOffsets) : range.start.nextOffsets;
   let sequence = goesOn ? standing.markSequence : range.start.markSequence;
   const limit = await reachable(parts, owner, range);
@@ -116,6 +121,7 @@ export async function replayInPlace(
         from: request.from,
         to: request.to,
         contractHash,
+        version,
         nextOffsets: Object.fromEntries(
           [...position].map(([partition, offset]) => [String(partition), String(offset)]),
         ),
@@ -141,8 +147,7 @@ function rangeOf(parts: ReplayParts, { table, from, to }: InPlaceRequest): Promi
   const ports = {
     reader: parts.log.reader,
     name: parts.name,
-    findBatch: (id: string, batch: bigint) =>
-      findBatch(subStore(parts.lake, tableFolder(table.schema, table.table)), id, batch),
+    findBatch: (id: string, batch: bigint) => findBatch(storeOf(parts, table), id, batch),
   };
   return resolveRange(ports, {
     schema: table.schema,
@@ -171,6 +176,19 @@ async function reachable(parts: ReplayParts, owner: OwnedTable, range: ReplayRan
       remedy: 'let `sluice run` read it first',
     });
   return Math.min(range.end.mark.sequence, stands.markSequence);
+}
+
+const storeOf = (parts: ReplayParts, { schema, table }: TableId): ObjectStore =>
+  subStore(parts.lake, tableFolder(schema, table));
+
+/** False: rows were set back or replaced since that version, and what was replayed before may be gone with them. */
+async function hasOnlyGrown(store: ObjectStore, since: string): Promise<boolean> {
+  for await (const { version, commit } of readHistory(store)) {
+    if (String(version) === since) return true;
+    const operation = commit.commitInfo?.['operation'];
+    if (operation === 'RESTORE' || operation === 'REPLACE TABLE') return false;
+  }
+  return false;
 }
 
 const progressKey = ({ schema, table }: TableId): string =>
