@@ -128,6 +128,12 @@ export async function createControl(
       readerOf(pipeline);
       return Promise.resolve(statusReport(pipeline, config.name));
     },
+    'mend-source': async () => {
+      const reader = readerOf(pipeline);
+      const was = reader.status().stopped;
+      await reader.mendSource?.();
+      return { was: was?.state ?? null };
+    },
     'log-tail': async (body) => {
       const table = lakeTable(textField(body, 'table'));
       const tail = await streamOf(pipeline).logTail(table);

@@ -87,6 +87,15 @@ export async function mendStopped(config: Config, first: TableLine, options: Men
   if (line !== undefined) throw stillStopped(line);
 }
 
+/** The reader itself stands still: the slot is made anew, and every table is read again. Resolves when all are. */
+export async function mendSource(config: Config, options: MendOptions): Promise<readonly string[]> {
+  const { url } = options;
+  await callService(config, { path: '/control/mend-source', body: {}, url, half: 'reader', timeoutMs: CALL_MS });
+  const tables = (await readerTables(config, url)).filter(({ snapshot }) => snapshot !== null);
+  for (const { table } of tables) await snapshotEnds(config, table, options);
+  return tables.map(({ table }) => table);
+}
+
 /** In this order a crash in between leaves the table stopped, never past what the log lost. */
 async function reread(
   config: Config,

@@ -112,8 +112,10 @@ export async function startPipeline(options: PipelineOptions): Promise<Pipeline>
       },
     };
     const startReaderOf = (from: PostgresSource): Promise<ReaderHandle> => {
-      const start = (): Promise<ReaderHandle> =>
-        openReader(options, from, log, lake, () => (parts.stream ? (ingest?.committedLsn() ?? 0n) : null));
+      const start = (onSourceBreak?: 'resnapshot'): Promise<ReaderHandle> =>
+        openReader(onSourceBreak === undefined ? options : { ...options, onSourceBreak }, from, log, lake, () =>
+          parts.stream ? (ingest?.committedLsn() ?? 0n) : null,
+        );
       return options.availableNow ? start() : startStandingReader(start, logger);
     };
     const reader = source === null ? null : await startReaderOf(source);

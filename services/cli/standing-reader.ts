@@ -18,7 +18,7 @@ const LOOK_MS = 5_000;
  * caller's, and thrown.
  */
 export async function startStandingReader(
-  start: () => Promise<ReaderHandle>,
+  start: (onSourceBreak?: 'resnapshot') => Promise<ReaderHandle>,
   logger: Logger,
   lookMs = LOOK_MS,
 ): Promise<ReaderHandle> {
@@ -37,14 +37,21 @@ export async function startStandingReader(
     reader = null;
   };
 
-  const attempt = async (): Promise<void> => {
+  const attempt = async (onSourceBreak?: 'resnapshot'): Promise<void> => {
     try {
-      reader = await start();
+      reader = await start(onSourceBreak);
       if (stopped !== null) logger.info('the reader goes on');
       stopped = null;
     } catch (error) {
       stands(error);
     }
+  };
+  /** One at a time: two would fight for the slot. */
+  let trying: Promise<void> = Promise.resolve();
+  const inTurn = (work: () => Promise<void>): Promise<void> => {
+    const mine = trying.then(work);
+    trying = mine.catch(() => undefined);
+    return mine;
   };
 
   async function follow(): Promise<void> {
@@ -54,11 +61,15 @@ export async function startStandingReader(
         await sleep(lookMs, undefined, { signal: stopping.signal }).catch(() => undefined);
         // What passes by itself is waited for, too: the state stands until the reader streams again.
         if (!stopping.signal.aborted)
-          await attempt().catch((error: unknown) => logger.warn({ err: error }, 'the reader cannot look yet'));
+          await inTurn(async () => (reader === null ? attempt() : undefined)).catch((error: unknown) =>
+            logger.warn({ err: error }, 'the reader cannot look yet'),
+          );
         continue;
       }
       try {
         await running.done;
+        // It was told to stand still: what it waits for now is to be mended.
+        if (reader !== running && !stopping.signal.aborted) continue;
         return;
       } catch (error) {
         if (stopping.signal.aborted) return;
@@ -86,6 +97,22 @@ export async function startStandingReader(
       await reader?.stop();
       await done.catch(() => undefined);
     },
+    mendSource: () =>
+      inTurn(async () => {
+        if (stopping.signal.aborted || reader !== null) return;
+        await attempt('resnapshot');
+        running();
+      }),
+    standStill: (why, then) =>
+      inTurn(async () => {
+        const running = reader;
+        if (running === null) return;
+        last = running.status();
+        stopped = why;
+        reader = null;
+        await running.stop();
+        await then();
+      }),
     // Where none runs there is nothing to hold; it is told again when one does.
     holdSnapshot: (schema, table, hold) => reader?.holdSnapshot(schema, table, hold),
     resnapshot: (schema, table, exact) => running().resnapshot(schema, table, exact),

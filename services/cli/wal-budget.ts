@@ -55,18 +55,24 @@ export function createWalBudget(
   async function giveUp(held: bigint): Promise<void> {
     const { reader, source } = pipeline;
     if (reader === null || source === null) return;
-    await reader.stop();
-    const session = await source.session('wal budget');
-    try {
-      await dropSlot(session, slot);
-    } finally {
-      await session.close();
-    }
-    gone = {
+    const why = {
       state: 'SLOT_LOST',
       detail: `slot ${slot} held back ${formatSize(Number(held))} of WAL, more than source.walBudget allows, and was dropped`,
-      remedy: 'stop the service, run `sluice repair --all`, and start it again',
+      remedy: 'run `sluice repair --all`',
     };
+    const drop = async (): Promise<void> => {
+      const session = await source.session('wal budget');
+      try {
+        await dropSlot(session, slot);
+      } finally {
+        await session.close();
+      }
+    };
+    if (reader.standStill === undefined) {
+      await reader.stop();
+      await drop();
+    } else await reader.standStill(why, drop);
+    gone = why;
     logger.error(
       { slot, heldBytes: held.toString(), state: 'SLOT_LOST' },
       'the slot held back more WAL than source.walBudget allows and was dropped; `sluice repair --all` reads the tables again',
@@ -75,7 +81,13 @@ export function createWalBudget(
 
   return {
     check() {
-      const insurance = pipeline.reader?.status().insurance ?? null;
+      const status = pipeline.reader?.status();
+      const insurance = status?.insurance ?? null;
+      // Mended: a new slot, and a new budget for it.
+      if (gone !== null && status?.phase === 'streaming') {
+        gone = null;
+        dropping = false;
+      }
       if (insurance !== null) watchLevel(insurance);
       const held = insurance?.heldBytes ?? 0n;
       if (walBudget === null || dropping) return;

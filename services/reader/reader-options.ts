@@ -161,6 +161,15 @@ export interface ReaderHandle {
    * rows which the source no longer has go, too. Resolves when it is under way; `status` shows its progress.
    */
   resnapshot(schema: string, table: string, exact?: boolean): Promise<void>;
+  /**
+   * Of a reader that stands still because the source broke (`status().stopped`): makes the slot anew, opens a new epoch where the
+   * WAL is another one, and begins to read every table again. Absent = this reader does not stand by.
+   */
+  mendSource?(): Promise<void>;
+  /**
+   * Stops by this state and runs `then` once all connections are closed; `mendSource` goes on. Absent = it does not stand by.
+   */
+  standStill?(stopped: NonNullable<ReaderStatus['stopped']>, then: () => Promise<void>): Promise<void>;
   /** Holds a table's snapshot between two chunks, or sets it going again; nothing where it is not read now. */
   holdSnapshot(schema: string, table: string, hold: boolean): void;
   /** Takes a table that is not followed. @throws ReaderError why not, with the SQL for its owner */

@@ -17,6 +17,7 @@ interface Flags {
   readonly rows: string;
   readonly tableRows: string;
   readonly rate: string;
+  readonly tables: string;
   readonly brokers?: string;
   readonly python?: string;
 }
@@ -37,6 +38,7 @@ export const benchCommand: CommandModule = (program, context) => {
       '100000,1000000,10000000',
     )
     .option('--rate <n>', 'rows a second of latency', '1000')
+    .option('--tables <n>', 'tables of latency, one of which is written to', '1')
     .option('--brokers <list>', 'Kafka for log and reader, host:port with commas between')
     .option(
       '--python <path>',
@@ -92,7 +94,7 @@ async function measure(
     case 'stream':
       return benchStream({ events: rows, maxOffsetsPerTrigger: 50_000, changeDataFeed: true });
     case 'latency':
-      return benchLatency(count(flags.rate, '--rate'));
+      return benchLatency(count(flags.rate, '--rate'), count(flags.tables, '--tables'));
   }
 }
 

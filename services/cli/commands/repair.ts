@@ -2,7 +2,7 @@ import type { Config } from '../../runtime/config.ts';
 import { ConfigError, ExitCode, SluiceError } from '../../runtime/errors.ts';
 import { openSource } from '../assemble/source.ts';
 import { withConfig, type CliContext, type CommandModule } from '../command.ts';
-import { describeMend, findStopped, mendStopped, stoppedLine } from '../mend-stopped.ts';
+import { describeMend, findStopped, mendSource, mendStopped, stoppedLine } from '../mend-stopped.ts';
 import { describeCost, readCost } from '../read-cost.ts';
 import { repairTable, type RepairResult } from '../repair-table.ts';
 import { runService } from '../service.ts';
@@ -97,20 +97,24 @@ async function planUnserved(
 async function repairAll(flags: Flags, context: CliContext): Promise<ExitCode> {
   const config = context.loadConfig(flags.config);
   const tell = flags.json === true ? context.err : context.out;
-  const { tables: stopped, reader: broken } = await findStopped(config, flags.url);
-  if (broken !== null)
-    throw new SluiceError(broken.state, broken.detail, {
-      exit: ExitCode.namedState,
-      remedy: 'stop the service, run `sluice repair --all`, and start it again',
-    });
-  const tables = stopped.map(({ table }) => table);
+  let { tables: stopped, reader: broken } = await findStopped(config, flags.url);
+  let reread: readonly string[] = [];
+  if (broken !== null) {
+    tell(`source ${broken.state}: ${broken.detail}\nsource: makes the slot anew and reads every table again\n`);
+    if (flags.dryRun !== true) {
+      reread = await mendSource(config, { url: flags.url, signal: context.signal, tell });
+      ({ tables: stopped, reader: broken } = await findStopped(config, flags.url));
+    }
+  }
+  const tables = [...new Set([...reread, ...stopped.map(({ table }) => table)])];
   if (flags.dryRun === true) {
     for (const line of stopped) tell(describeMend(line));
     const source = await openSource(config, () => context.loadConfig(flags.config));
-    const cost = await readCost(source, config, tables.map(parseTableName));
+    const cost = await readCost(source, config, broken === null ? tables.map(parseTableName) : null);
     if (flags.json === true)
       context.out(`${JSON.stringify({ schemaVersion: 1, dryRun: true, tables, estimate: cost })}\n`);
-    else context.out(stopped.length === 0 ? 'no table stands still\n' : `${describeCost(cost)}; nothing was done\n`);
+    else if (stopped.length === 0 && broken === null) context.out('no table stands still\n');
+    else context.out(`${describeCost(cost)}; nothing was done\n`);
     return ExitCode.clean;
   }
   const failed: string[] = [];
