@@ -35,6 +35,7 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<EventLog> 
   const retryMsMax = options.retryMsMax ?? 30_000;
   const reader = await createKafkaReader({ connection: options, retryMsMax });
   const writers: LogWriter[] = [];
+  const closing = new AbortController();
   const openWriter = async (identity: string): Promise<LogWriter> => {
     const writer = await openKafkaWriter({
       connection: options,
@@ -43,6 +44,7 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<EventLog> 
       recordBytesMax: options.recordBytesMax ?? 950_000,
       retryMsMax,
       transactionTimeoutMs: options.transactionTimeoutMs ?? 60_000,
+      signal: closing.signal,
     });
     writers.push(writer);
     return writer;
@@ -54,6 +56,7 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<EventLog> 
     writer: openWriter,
     join: (group) => joinKafkaGroup(options, group),
     async close() {
+      closing.abort();
       await Promise.all(writers.map((writer) => writer.close().catch(() => undefined)));
       await close();
       await reader.close();

@@ -27,6 +27,8 @@ export interface KafkaWriterOptions {
   /** How long an append is tried while brokers are away, ms. */
   readonly retryMsMax: number;
   readonly transactionTimeoutMs: number;
+  /** Aborted when the log is closed: no broker is waited for any more. */
+  readonly signal: AbortSignal;
 }
 
 /** Batches close at this size; a larger record stands alone in its batch. */
@@ -51,6 +53,8 @@ interface WriterState {
   added: Set<string>;
   /** The last transaction failed: it has to be settled before the next. */
   unsettled: boolean;
+  /** Aborted by `close`: what waits for a broker that is away gives up. */
+  readonly closing: AbortController;
   /** Why this writer can append no more. */
   dead: LogError | null;
 }
@@ -59,8 +63,10 @@ export async function openKafkaWriter(options: KafkaWriterOptions): Promise<LogW
   const client = await connectKafka(options.connection);
   let stamp: ProducerStamp;
   try {
-    stamp = await whileBusy(options.retryMsMax, () =>
-      client.initProducer(options.identity, options.transactionTimeoutMs, null),
+    stamp = await whileBusy(
+      options.retryMsMax,
+      () => client.initProducer(options.identity, options.transactionTimeoutMs, null),
+      options.signal,
     );
   } catch (error) {
     await client.close().catch(() => undefined);
@@ -76,8 +82,12 @@ export async function openKafkaWriter(options: KafkaWriterOptions): Promise<LogW
     sequences: new Map(),
     added: new Set(),
     unsettled: false,
+    closing: new AbortController(),
     dead: null,
   };
+  const onClosing = (): void => state.closing.abort();
+  options.signal.addEventListener('abort', onClosing, { once: true });
+  if (options.signal.aborted) onClosing();
   let last: Promise<unknown> = Promise.resolve();
   return {
     recordBytesMax: options.recordBytesMax,
@@ -88,6 +98,8 @@ export async function openKafkaWriter(options: KafkaWriterOptions): Promise<LogW
       return result;
     },
     async close() {
+      options.signal.removeEventListener('abort', onClosing);
+      state.closing.abort();
       await last;
       state.dead ??= new LogError('LOG_UNAVAILABLE', 'the writer is closed', { retriable: false });
       await client.close();
@@ -112,14 +124,18 @@ async function append(
       state.unsettled = true;
       if (error instanceof LogError && error.code === 'LOG_FENCED') state.dead = error;
       const again = error instanceof LogError && (error.retriable || isMoved(error)) && state.dead === null;
-      if (!again || waitedMs >= retryMsMax) throw error;
+      if (!again || waitedMs >= retryMsMax || state.closing.signal.aborted) throw error;
       const pauseMs = Math.min(50 * 2 ** attempt, 2000);
-      await delay(pauseMs);
+      await pause(state, pauseMs);
       waitedMs += pauseMs;
       state.leaders.clear();
       await state.client.refresh().catch(() => undefined);
     }
   }
+}
+
+async function pause({ closing }: WriterState, ms: number): Promise<void> {
+  await delay(ms, undefined, { signal: closing.signal }).catch(() => undefined);
 }
 
 /** Leaders and coordinators that moved or are not up yet; names as the client gives them. */
@@ -141,8 +157,10 @@ function isMoved(error: LogError): boolean {
  */
 async function settle(state: WriterState): Promise<void> {
   const { client, options } = state;
-  state.stamp = await whileBusy(options.retryMsMax, () =>
-    client.initProducer(options.identity, options.transactionTimeoutMs, state.stamp),
+  state.stamp = await whileBusy(
+    options.retryMsMax,
+    () => client.initProducer(options.identity, options.transactionTimeoutMs, state.stamp),
+    state.closing.signal,
   );
   state.sequences = new Map();
   state.added = new Set();
@@ -184,7 +202,7 @@ async function transact(
       } catch (error) {
         const known = error instanceof LogError && !error.retriable;
         if (known && !isMoved(error)) throw error;
-        if (waitedMs >= limitMs) {
+        if (waitedMs >= limitMs || state.closing.signal.aborted) {
           writer.dead = new LogError(
             'LOG_UNAVAILABLE',
             'a commit got no answer, so its outcome is unknown; open a new writer and read the state back before appending again',
@@ -193,7 +211,7 @@ async function transact(
           throw writer.dead;
         }
         const pauseMs = Math.min(20 * 2 ** attempt, 1000);
-        await delay(pauseMs);
+        await pause(state, pauseMs);
         waitedMs += pauseMs;
       }
     }
@@ -275,7 +293,11 @@ async function addPartitions(
   }
   if (wanted.size === 0) return;
   const { client, options } = state;
-  await whileBusy(options.retryMsMax, () => client.addPartitions(options.identity, state.stamp, wanted));
+  await whileBusy(
+    options.retryMsMax,
+    () => client.addPartitions(options.identity, state.stamp, wanted),
+    state.closing.signal,
+  );
 }
 
 interface Request {
