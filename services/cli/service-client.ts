@@ -4,6 +4,7 @@ import { Agent, request as httpsRequest } from 'node:https';
 import { request as httpRequest } from 'node:http';
 import type { Config } from '../runtime/config.ts';
 import type { ControlFailure } from '../runtime/control-routes.ts';
+import { codeOf } from '../runtime/codes.ts';
 import { ExitCode, SluiceError } from '../runtime/errors.ts';
 
 export interface ServiceCall {
@@ -64,15 +65,16 @@ function failureOf(answer: Answer, origin: string): SluiceError {
   try {
     const { error, code, remedy, exit } = JSON.parse(answer.body) as Partial<ControlFailure>;
     if (typeof error === 'string' && typeof code === 'string')
-      return new SluiceError(code, error, { exit: exitOf(exit), remedy: remedy ?? '' });
+      return new SluiceError(code, error, { exit: exitOf(exit, code), remedy: remedy ?? '' });
   } catch {
     // Not one of ours: told below by its status.
   }
   return unreachable(origin, `it answered ${answer.status}${answer.status === 401 ? ' (http.token is wrong)' : ''}`);
 }
 
-function exitOf(exit: number | null | undefined): ExitCode {
-  return Object.values(ExitCode).find((known) => known === exit) ?? ExitCode.findings;
+/** An error that brings no exit code of its own ends as its code says. */
+function exitOf(exit: number | null | undefined, code: string): ExitCode {
+  return Object.values(ExitCode).find((known) => known === exit) ?? codeOf(code)?.entry.exit ?? ExitCode.findings;
 }
 
 interface Answer {

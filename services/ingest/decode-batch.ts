@@ -301,7 +301,10 @@ export class BatchDecoder {
     this.parked.push({ record: { ...record }, ...nothing, absentColumns: [], violations });
   }
 
-  private barrier({ epoch, lsn, ord }: DecodedEvent): void {
+  private barrier(event: DecodedEvent): void {
+    const { epoch, lsn, ord } = event;
+    // Rows that wait in quarantine went at the source, too.
+    for (const { id } of this.options.parkedKeys.healAll(event)) this.healed.push({ id, epoch, lsn, ord });
     const known = this.truncate;
     if (
       known === null ||

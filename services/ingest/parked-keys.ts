@@ -24,6 +24,8 @@ export interface ParkedKeys {
   blocks(key: KeyCell, position: RowPlace, absentColumns: readonly string[]): boolean;
   /** Takes away the entries older than the position and returns them. */
   heal(key: KeyCell, position: RowPlace): readonly ParkedEntry[];
+  /** A TRUNCATE: takes away all entries older than it, of every key, and returns them. */
+  healAll(position: RowPlace): readonly ParkedEntry[];
   remove(id: string): void;
   /** A copy to work on: a batch that fails must leave no trace. */
   clone(): ParkedKeys;
@@ -59,6 +61,11 @@ export function createParkedKeys(initial: Iterable<readonly [KeyCell, readonly P
         );
       return healed;
     },
+    healAll(position) {
+      const healed: ParkedEntry[] = [];
+      for (const key of byKey.keys()) healed.push(...this.heal(key, position));
+      return healed;
+    },
     remove(id) {
       for (const [key, entries] of byKey) {
         const left = entries.filter((entry) => entry.id !== id);
@@ -79,6 +86,7 @@ export const noParkedKeys: ParkedKeys = {
   add: () => undefined,
   blocks: () => false,
   heal: () => [],
+  healAll: () => [],
   remove: () => undefined,
   clone: () => noParkedKeys,
 };

@@ -22,8 +22,8 @@ import { dropSlot } from './slot.ts';
 import { createStreamInbox, type StreamInbox } from './stream-inbox.ts';
 import { createStreamedTransactions } from './streamed-transactions.ts';
 import { createTablePrivacy } from './table-privacy.ts';
-import { createTableRegistry, type TableRegistry } from './table-registry.ts';
-import { encoderCache, takesEvents } from './table-route.ts';
+import { createTableRegistry, type StopReason, type TableRegistry } from './table-registry.ts';
+import { encoderCache, takesEvents, type TableRoute } from './table-route.ts';
 import { newTableState, planTable } from './table-selection.ts';
 import { createUnseenTransactions, type UnseenTransactions } from './visibility.ts';
 
@@ -181,7 +181,7 @@ async function wire(
         mark: privacy.mark,
       }),
     present: registry.present,
-    failed: (route, error) => registry.stop(route, { state: error.code, detail: error.message, remedy: error.remedy }),
+    failed: (route, error) => registry.stop(route, snapshotFailure(route, error)),
     finished: (route) =>
       options.logger.info({ table: `${route.schema}.${route.table}`, rows: route.state.rows }, 'snapshot complete'),
   });
@@ -279,4 +279,15 @@ async function dataOffsets(options: ReaderOptions, registry: TableRegistry): Pro
     offsets.set(topic, partitions);
   }
   return offsets;
+}
+
+/** A table that the reader refuses is known by its own code; whatever else a chunk met is the snapshot's failure. */
+function snapshotFailure({ schema, table }: TableRoute, { code, message, remedy }: ReaderError): StopReason {
+  if (!code.startsWith('SOURCE_')) return { state: code, detail: message, remedy };
+  const mend = `run \`sluice repair ${schema}.${table}\``;
+  return {
+    state: 'SNAPSHOT_FAILED',
+    detail: `${code}: ${message}`,
+    remedy: remedy === '' ? `mend what the message says, then ${mend}` : `${remedy}; then ${mend}`,
+  };
 }
