@@ -85,6 +85,12 @@ suite('replay into a second table', { timeout: 400_000 }, () => {
   });
 
   it('goes on where it was killed, by another contract, and says what would change', async () => {
+    // Marks of their own, so that there are batches enough to be killed in.
+    for (let part = 0; part < 8; part++) {
+      await database.query(`update orders set note = note || '.' where order_id % 8 = ${part}`);
+      await sleep(300);
+    }
+    await pipeline.expectEqual('orders');
     for (const point of [
       'after-offset-log-write:2',
       'after-data-files:2',
