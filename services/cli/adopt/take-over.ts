@@ -52,7 +52,8 @@ const SHARED_MS = 60_000;
 const POLL_MS = 100;
 
 /** @throws SluiceError PIPELINE_CHANGED when the lake is another pipeline's, or this one runs already */
-export async function claimAdopted({ config, lake }: TakeOver, { session }: SlotTakeOver): Promise<void> {
+export async function claimAdopted(take: TakeOver, { session }: SlotTakeOver): Promise<void> {
+  const { config, lake } = take;
   const { slot, publication } = config.source;
   const standing = await readIdentity(lake);
   if (standing !== null && standing.adoptedSlot !== true)
@@ -60,8 +61,33 @@ export async function claimAdopted({ config, lake }: TakeOver, { session }: Slot
       exit: ExitCode.usage,
       remedy: 'nothing is to be taken over where a pipeline runs: `sluice status` shows it, `sluice teardown` ends it',
     });
+  if (standing === null) await requireNewLog(take);
   const mine = await identityOf(session, { name: config.name, slot, publication });
   await claimLake(lake, { ...mine, madePublication: false, adoptedSlot: true });
+}
+
+/** Events of an earlier pipeline of that name would be taken for what came behind the slot. @throws SluiceError ADOPT_POSITION */
+async function requireNewLog({ config, reload, tables }: TakeOver): Promise<void> {
+  const log = await openLog(config, reload);
+  try {
+    await makeTopics(log, config, tables);
+    const ours = [
+      progressTopic(config.name),
+      ...tables.map(({ schema, table }) => dataTopic(config.name, schema, table)),
+    ];
+    const written: string[] = [];
+    for (const topic of ours)
+      for (const { end } of (await log.reader.bounds(topic)).values()) if (end > 0n) written.push(topic);
+    const saved = await loadReaderState(log.reader, config.name);
+    if (saved.position === null && written.length === 0) return;
+    throw new SluiceError(
+      'ADOPT_POSITION',
+      `the log has events of an earlier pipeline '${config.name}' (${written[0] ?? readerTopic(config.name)})`,
+      { exit: ExitCode.usage, remedy: 'give the pipeline another name, or end the earlier one with `sluice teardown`' },
+    );
+  } finally {
+    await log.close();
+  }
 }
 
 /** What the reader finds at its first start: the slot's position, and tables that need no snapshot. */
