@@ -6,6 +6,7 @@ import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { freePort } from '../../ops/local/free-port.ts';
+import { askStatus } from '../support/ask-status.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
 import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
@@ -17,6 +18,7 @@ const suite = await requires('a pipeline that lost its log or state', 'pg18');
 suite('a pipeline that lost its log or state', { timeout: 300_000 }, () => {
   const folder = temporaryFolder('lost-log');
   let database: TestDatabase;
+  let port: number;
   let options: { cwd: string; env: Record<string, string> };
 
   const sluice = async (...args: string[]) => {
@@ -30,7 +32,7 @@ suite('a pipeline that lost its log or state', { timeout: 300_000 }, () => {
   const serve = async <T>(work: () => Promise<T>): Promise<T> => {
     const service: SluiceProcess = startSluice(['run'], options);
     try {
-      await waitFor('the service', async () => (await sluice('status')).code !== 3);
+      await waitFor('the service', async () => (await askStatus(port)) !== null);
       return await work();
     } finally {
       service.kill('SIGTERM');
@@ -38,8 +40,7 @@ suite('a pipeline that lost its log or state', { timeout: 300_000 }, () => {
     }
   };
   const states = async (): Promise<Record<string, string>> => {
-    const { out } = await sluice('status', '--json');
-    const { tables } = JSON.parse(out || '{"tables":[]}') as { tables: { table: string; state: string }[] };
+    const tables = (await askStatus(port))?.tables ?? [];
     return Object.fromEntries(tables.map(({ table, state }) => [table, state]));
   };
   const equal = async (): Promise<void> => {
@@ -62,6 +63,7 @@ suite('a pipeline that lost its log or state', { timeout: 300_000 }, () => {
   beforeAll(async () => {
     buildSluice();
     database = await getPostgres();
+    port = await freePort();
     mkdirSync(join(folder, 'contracts'));
     writeFileSync(
       join(folder, 'sluice.yaml'),
@@ -69,7 +71,7 @@ suite('a pipeline that lost its log or state', { timeout: 300_000 }, () => {
 source: {postgres: "\${PGURL}", tables: ["public.*"], snapshot: {chunkRows: 1000}}
 lake: {uri: ./lake}
 stream: {trigger: 100ms}
-http: {port: ${await freePort()}}
+http: {port: ${port}}
 logging: {level: error}
 `,
     );
@@ -90,7 +92,10 @@ logging: {level: error}
     rmSync(join(folder, '.sluice', 'log'), { recursive: true });
     await change();
     await serve(async () => {
-      await waitFor('the state', async () => Object.values(await states()).every((state) => state === 'TOPIC_RESET'));
+      await waitFor('the state', async () => {
+        const found = Object.values(await states());
+        return found.length === 2 && found.every((state) => state === 'TOPIC_RESET');
+      });
       expect((await states())['public.a']).toBe('TOPIC_RESET');
       const dry = await sluice('repair', '--all', '--dry-run');
       expect(dry).toMatchObject({ code: 0, out: expect.stringContaining('nothing was done') });
@@ -104,7 +109,6 @@ logging: {level: error}
       await equal();
     });
     await change();
-    await caughtUp();
     await serve(equal);
   });
 
@@ -119,14 +123,12 @@ logging: {level: error}
     const repaired = await sluice('repair', '--all');
     expect(repaired.code, repaired.out + repaired.err).toBe(0);
     await change();
-    await caughtUp();
     await serve(equal);
   });
 
   it('that lost its checkpoints, or was moved to another machine with config, lake and log, goes on', async () => {
     rmSync(join(folder, 'lake', '_sluice', 'checkpoints'), { recursive: true });
     await change();
-    await caughtUp();
     await serve(equal);
     const moved = temporaryFolder('moved');
     for (const part of ['sluice.yaml', 'lake']) cpSync(join(folder, part), join(moved, part), { recursive: true });
@@ -134,7 +136,6 @@ logging: {level: error}
     await change();
     const before = options;
     options = { ...options, cwd: moved };
-    await caughtUp();
     await serve(equal);
     options = before;
     rmSync(join(folder, 'lake'), { recursive: true });
@@ -152,7 +153,6 @@ logging: {level: error}
     const rest = await sluice('repair', '--all');
     expect(rest.code, rest.out + rest.err).toBe(0);
     await change();
-    await caughtUp();
     await serve(equal);
   });
 
@@ -167,7 +167,6 @@ logging: {level: error}
     const repaired = await sluice('repair', '--all');
     expect(repaired.code, repaired.out + repaired.err).toBe(0);
     await change();
-    await caughtUp();
     await serve(equal);
   });
 });

@@ -5,6 +5,7 @@ import { Kafka, logLevel, type Admin } from 'kafkajs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { freePort } from '../../ops/local/free-port.ts';
 import { getKafka, type TestKafka } from '../support/kafka.ts';
+import { askStatus } from '../support/ask-status.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
 import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
@@ -16,6 +17,7 @@ const suite = await requires('topics that are reset', 'pg18', 'kafka');
 suite('topics that are reset', { timeout: 300_000 }, () => {
   const folder = temporaryFolder('reset-topic');
   let database: TestDatabase;
+  let port: number;
   let kafka: TestKafka;
   let admin: Admin;
   let options: { cwd: string; env: Record<string, string> };
@@ -28,7 +30,7 @@ suite('topics that are reset', { timeout: 300_000 }, () => {
   const serve = async <T>(work: () => Promise<T>): Promise<T> => {
     const service: SluiceProcess = startSluice(['run'], options);
     try {
-      await waitFor('the service', async () => (await sluice('status')).code !== 3);
+      await waitFor('the service', async () => (await askStatus(port)) !== null);
       return await work();
     } finally {
       service.kill('SIGTERM');
@@ -36,8 +38,7 @@ suite('topics that are reset', { timeout: 300_000 }, () => {
     }
   };
   const stateOf = async (table: string): Promise<string | undefined> => {
-    const { out } = await sluice('status', '--json');
-    const { tables } = JSON.parse(out || '{"tables":[]}') as { tables: { table: string; state: string }[] };
+    const tables = (await askStatus(port))?.tables ?? [];
     return tables.find((each) => each.table === `public.${table}`)?.state;
   };
   const equal = async (): Promise<void> => {
@@ -58,6 +59,7 @@ suite('topics that are reset', { timeout: 300_000 }, () => {
   beforeAll(async () => {
     buildSluice();
     database = await getPostgres();
+    port = await freePort();
     kafka = await getKafka();
     admin = new Kafka({ brokers: [...kafka.brokers], logLevel: logLevel.NOTHING }).admin();
     await admin.connect();
@@ -69,7 +71,7 @@ source: {postgres: "\${PGURL}", tables: ["public.*"], snapshot: {chunkRows: 1000
 log: {kind: kafka, brokers: ["${kafka.brokers.join('", "')}"], partitions: 2}
 lake: {uri: ./lake}
 stream: {trigger: 100ms}
-http: {port: ${await freePort()}}
+http: {port: ${port}}
 logging: {level: error}
 `,
     );
@@ -97,7 +99,6 @@ logging: {level: error}
     const repaired = await sluice('repair', 'a');
     expect(repaired.code, repaired.out + repaired.err).toBe(0);
     await change();
-    await caughtUp();
     await serve(equal);
   });
 
@@ -149,7 +150,6 @@ logging: {level: error}
       const repaired = await sluice('repair', '--all');
       expect(repaired.code, lost + repaired.out + repaired.err).toBe(0);
       await change();
-      await caughtUp();
       await serve(equal);
     }
   });

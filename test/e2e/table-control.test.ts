@@ -3,6 +3,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { freePort } from '../../ops/local/free-port.ts';
+import { askStatus } from '../support/ask-status.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
 import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
@@ -14,25 +15,20 @@ const suite = await requires('tables taken up and let go', 'pg18');
 suite('tables taken up and let go', { timeout: 300_000 }, () => {
   const folder = temporaryFolder('table-control');
   let database: TestDatabase;
+  let port: number;
   let options: { cwd: string; env: Record<string, string> };
   let service: SluiceProcess;
 
   const sluice = (...args: string[]) => runSluice(args, options);
   const start = async (): Promise<void> => {
     service = startSluice(['run'], options);
-    await waitFor('the service', async () => (await sluice('status')).code !== 3);
+    await waitFor('the service', async () => (await askStatus(port)) !== null);
   };
   const stop = async (): Promise<void> => {
     service.kill('SIGTERM');
     await service.ended;
   };
-  const status = async () => {
-    const { out } = await sluice('status', '--json');
-    return JSON.parse(out || '{"tables":[]}') as {
-      reader: { announced: string[] } | null;
-      tables: { table: string; state: string }[];
-    };
-  };
+  const status = async () => (await askStatus(port)) ?? { reader: null, tables: [] };
   const state = async (table: string): Promise<string | undefined> =>
     (await status()).tables.find((each) => each.table === `public.${table}`)?.state;
   const equal = async (table: string): Promise<boolean> =>
@@ -45,6 +41,7 @@ suite('tables taken up and let go', { timeout: 300_000 }, () => {
   beforeAll(async () => {
     buildSluice();
     database = await getPostgres();
+    port = await freePort();
     mkdirSync(join(folder, 'contracts'));
     writeFileSync(
       join(folder, 'sluice.yaml'),
@@ -53,7 +50,7 @@ source: {postgres: "\${PGURL}", newTables: announce,
   tables: ["public.a", "public.b*"], snapshot: {chunkRows: 1000}}
 lake: {uri: ./lake}
 stream: {trigger: 100ms}
-http: {port: ${await freePort()}}
+http: {port: ${port}}
 logging: {level: error}
 `,
     );
@@ -90,7 +87,7 @@ logging: {level: error}
     await database.query(`insert into c values (1000, 'while down')`);
     await start();
     await waitFor('its rows', () => equal('c'));
-    expect(await sluice('add', 'keyless')).toMatchObject({ code: 2 });
+    expect(await sluice('add', 'keyless')).toMatchObject({ code: 4, err: expect.stringContaining('keyless') });
     expect(await sluice('add', 'nothing')).toMatchObject({ code: 2 });
   });
 
