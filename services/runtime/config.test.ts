@@ -52,6 +52,15 @@ describe('parseConfig', () => {
     expect(config.source.password).toBe('s3cret');
   });
 
+  it('refuses a variable of a section that sets no key, and leaves those of others alone', () => {
+    expect(failure('', { SLUICE_STREAM_TRIGER: '1s' })).toMatchObject({
+      message: 'environment: unknown variable SLUICE_STREAM_TRIGER',
+      remedy: 'did you mean SLUICE_STREAM_TRIGGER?',
+    });
+    const others = { SLUICE_TEST_RUNS: '1', SLUICE_SERVICE_HOST: 'h', SLUICE_LOG_PORT_9092_TCP: 'tcp://h' };
+    expect(() => parseConfig(input('name: "${SLUICE_LOG_OWN}"', { ...others, SLUICE_LOG_OWN: 'x' }))).not.toThrow();
+  });
+
   it('lets the environment win over the file', () => {
     const config = parseConfig(
       input('http: {port: 1}', { SLUICE_HTTP_PORT: '9000', SLUICE_SOURCE_TABLES: 'a.b, c.*' }),

@@ -110,6 +110,7 @@ export interface ConfigInput {
 export function parseConfig(input: ConfigInput): Config {
   const root = readYaml(input);
   normaliseSource(root, input.file);
+  refuseUnknownVariables(input);
   overlayEnvironment(root, input.env);
   const values = readSection(CONFIG_SCHEMA, root, [], input) as unknown as Config;
   return withDerived(values, input.file);
@@ -166,6 +167,26 @@ function overlayEnvironment(root: Tree, env: ConfigInput['env']): void {
       node = node[part] as Tree;
     }
     node[path.at(-1) ?? ''] = value;
+  }
+}
+
+/** Kubernetes gives every container such variables of a service that happens to be named like us. */
+const SERVICE_LINK = /_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)$/;
+
+/** A mistyped variable would leave its key at the default without a word. Others that begin with SLUICE_ are not ours to judge. */
+function refuseUnknownVariables({ env, text }: ConfigInput): void {
+  const known = [...leaves(CONFIG_SCHEMA, [])].map(([path]) => environmentName(path));
+  const sections = Object.entries(CONFIG_SCHEMA).flatMap(([key, node]) =>
+    isField(node) ? [] : [`${environmentName([key])}_`],
+  );
+  for (const name of Object.keys(env)) {
+    if (!sections.some((section) => name.startsWith(section)) || known.includes(name)) continue;
+    if (SERVICE_LINK.test(name) || text?.includes(`\${${name}}`) === true) continue;
+    const near = nearest(name, known);
+    throw new ConfigError(
+      `environment: unknown variable ${name}`,
+      near === null ? 'unset it, or see docs/operations.md for the keys' : `did you mean ${near}?`,
+    );
   }
 }
 
