@@ -67,6 +67,10 @@ logging: {level: warn}
         a text[], i bigint);
       insert into typed select i, 'same', 1.5, 1.0, 1.00, timestamptz '2024-01-01 00:00:00.000001+00', '{"a": [1, null]}',
         '\\x00ff', '{a,NULL,""}', 9007199254740993 from generate_series(1, 40) i;
+      create type pair as (n int, t text); create domain whole as int check (value > 0); create domain list as whole[];
+      create table nested (id int primary key, pairs pair[], l list, f float8[]);
+      insert into nested values (1, array[row(1, 'a,"b')::pair, row(null, null)::pair, null], '{1,2}', '{-0,NaN,NULL,0.1}'),
+        (2, '{}', '{}', '{}'), (3, null, null, null);
       create table big (id bigint primary key, grp int not null, note text, amount numeric(12,2));
       insert into big select i, i % 1000, 'note ' || i, i / 7.0 from generate_series(1, ${ROWS}) i;
       create table parts (id int, day date, v text, primary key (id, day)) partition by range (day);

@@ -29,15 +29,23 @@ function framed(expression: string): string {
 /** SQL expression of the cell's text; NULL for NULL. */
 function cellText(name: string, column: ColumnShape, heldAsText: boolean): string {
   if (heldAsText) return outputText(name);
-  if (column.kind === 'array') {
-    const element = framed(scalarText('e', column.baseType ?? 'text'));
+  const elementType = elementTypeOf(column);
+  if (elementType !== null) {
+    const element = framed(scalarText('e', elementType));
+    // In the list of what is selected: in FROM, unnest takes composite elements apart.
     return (
       `(case when ${name} is null then null when array_ndims(${name}) > 1 or array_lower(${name}, 1) <> 1 then ${outputText(name)} ` +
       `else 'A' || cardinality(${name}) || (select coalesce(string_agg(${element}, '' order by o), '') ` +
-      `from unnest(${name}) with ordinality as u(e, o)) end)`
+      `from (select unnest(${name}) as e, generate_subscripts(${name}, 1) as o) as u) end)`
     );
   }
   return scalarText(name, column.kind === 'domain' ? (column.baseType ?? column.pgType) : column.pgType);
+}
+
+/** Of an array, and of a domain over one; null of anything else. */
+function elementTypeOf({ kind, baseType }: ColumnShape): string | null {
+  if (kind === 'array') return baseType ?? 'text';
+  return kind === 'domain' && baseType?.endsWith('[]') === true ? baseType.slice(0, -2) : null;
 }
 
 function scalarText(name: string, pgType: string): string {
