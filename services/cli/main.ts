@@ -85,7 +85,10 @@ try {
   process.exitCode = error.exitCode === 0 ? ExitCode.clean : ExitCode.usage;
 }
 
-/** The command is over and nothing should be open any more; what still is must not hold the user, and is worth a name. */
+/**
+ * The command is over and nothing should be open any more; what still is must not hold the user, and is worth a name. A last
+ * resort: requests to a store that takes them and never answers are the one thing known to be left (test/e2e/service-start-stop.test.ts).
+ */
 const linger = (): void => {
   if (process.stdout.writableLength > 0 || process.stderr.writableLength > 0) {
     setTimeout(linger, LINGER_MS).unref();
