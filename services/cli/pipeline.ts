@@ -323,5 +323,6 @@ async function openIngest(
       feed.onFailure(error);
       logger.warn({ err: error }, 'the log did not answer; trying again');
     },
+    onNotice: ({ message, hint, ...table }) => logger.warn({ ...table, hint }, message),
   });
 }

@@ -16,6 +16,7 @@ import type { StructType } from '../../lakehouse/table/schema.ts';
 import type { TableShape } from '../log/event.ts';
 import { StreamError } from '../stream/stream-error.ts';
 import type { ContractFiles } from './contract-files.ts';
+import type { LastContracts } from './last-contracts.ts';
 import { buildTablePlan } from './table-plan.ts';
 import type { TablePlan } from './table-plan.ts';
 
@@ -39,6 +40,8 @@ export interface ContractBookOptions {
   /** The lake's root. */
   readonly store: ObjectStore;
   readonly hasher: Hasher | null;
+  /** Absent: nothing is remembered, and a contract that is gone is generated anew. */
+  readonly last?: LastContracts;
 }
 
 export interface ContractBook {
@@ -63,7 +66,7 @@ export interface ContractBook {
 const KEPT_FOLDER = '_sluice/contracts';
 
 export function createContractBook(options: ContractBookOptions): ContractBook {
-  const { files, tools, store, pipeline, hasher } = options;
+  const { files, tools, store, pipeline, hasher, last } = options;
   const kept = new Set<string>();
   /** Hash of the text that each table's last plan was made of. */
   const seen = new Map<string, string | null>();
@@ -145,10 +148,19 @@ export function createContractBook(options: ContractBookOptions): ContractBook {
         return known.shapeVersion >= shape.version ? known : evolve(known, shape, lake);
       }
       if (found !== null) return evolve(planOf(found.text, found.file, { ...shape, version: 0 }, lake), shape, lake);
-      const text = tools.infer(catalogOf(shape), pipeline);
-      const plan = planOf(text, `${shape.schema}.${shape.table}`, shape, lake);
-      await files.save(shape.schema, shape.table, text);
-      return plan;
+      const file = contractFileName(shape);
+      const stood = known?.contract.text ?? (await last?.text(shape)) ?? null;
+      if (stood === null) {
+        const text = tools.infer(catalogOf(shape), pipeline);
+        const plan = planOf(text, file, shape, lake);
+        await files.save(shape.schema, shape.table, text);
+        return plan;
+      }
+      // The file first: what stops the table names a line of it.
+      await files.save(shape.schema, shape.table, stood);
+      const plan = planOf(stood, file, { ...shape, version: 0 }, lake);
+      last?.restored(plan, shape);
+      return evolve(plan, shape, lake);
     },
     async byHash(hash, shape, lake) {
       try {
@@ -166,6 +178,7 @@ export function createContractBook(options: ContractBookOptions): ContractBook {
     },
     async keep(plan, shape) {
       await keepByHash(plan.contract.hash, plan.contract.text);
+      await last?.keep(plan, shape);
       const standing = await files.load(shape.schema, shape.table);
       if (standing === null || hashOf(standing.text) === plan.contract.hash) return;
       // A person may have edited the file meanwhile: their text gets the new columns, not ours.

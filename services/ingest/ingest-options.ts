@@ -15,6 +15,7 @@ import type { IngestStatus } from './status.ts';
 import type { Failure, RunnerState, Stopped } from './table-runner.ts';
 import type { TableTarget } from './table-target.ts';
 import type { LogTail } from './reposition.ts';
+import type { TableNotice } from './last-contracts.ts';
 
 export interface IngestOptions {
   readonly name: string;
@@ -64,6 +65,8 @@ export interface IngestOptions {
   readonly onFailure?: (failure: Failure) => void;
   /** Feed failures (log unreachable): the pipeline goes on trying. */
   readonly onFeedFailure?: (error: unknown) => void;
+  /** What a person should know of a table that goes on. */
+  readonly onNotice?: (notice: TableNotice) => void;
 }
 
 export interface UserQuery {

@@ -3,7 +3,7 @@
  * what they share: the marks, the barriers of `consistent.json`, the memory budget, retention and the group mirror.
  */
 import { setMaxListeners } from 'node:events';
-import { createHasher } from '../../contracts/engine/privacy.ts';
+import { createHasher, keyIdOf } from '../../contracts/engine/privacy.ts';
 import type { Mark } from '../log/event.ts';
 import { LogError } from '../log/log.ts';
 import type { JoinGroup } from '../log/membership.ts';
@@ -20,6 +20,7 @@ import { contractTools } from './contract-tools.ts';
 import { createCutMaker, fixedShapes } from './foreign-topics.ts';
 import type { ForeignTable } from './foreign-topics.ts';
 import type { IngestTable } from './ingest-table.ts';
+import { createLastContracts } from './last-contracts.ts';
 import { createQuarantinePublisher } from './quarantine-topic.ts';
 import { createShapeFeed } from './shape-feed.ts';
 import { feedCuts, feedMarks } from './mark-source.ts';
@@ -63,6 +64,11 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
     tools: options.tools ?? contractTools,
     hasher: options.piiKey === undefined ? null : createHasher(options.piiKey),
     store: lake,
+    last: createLastContracts({
+      store: lake,
+      keyId: options.piiKey === undefined ? null : keyIdOf(options.piiKey),
+      tell: (notice) => options.onNotice?.(notice),
+    }),
   });
   const parallel = options.parallel ?? 2;
   const budget = createByteBudget(options.memoryBytes, parallel);

@@ -5,6 +5,7 @@ import { createContractBook, type ContractBook } from '../../ingest/contract-boo
 import type { ContractFiles } from '../../ingest/contract-files.ts';
 import { contractTools } from '../../ingest/contract-tools.ts';
 import { createIngestTable, type IngestTable } from '../../ingest/ingest-table.ts';
+import { createLastContracts } from '../../ingest/last-contracts.ts';
 import type { SinkResult } from '../../ingest/merge-sink.ts';
 import { createShapeFeed, type ShapeFeed } from '../../ingest/shape-feed.ts';
 import { createTableTarget, type TableTarget } from '../../ingest/table-target.ts';
@@ -122,6 +123,7 @@ export function contractBook(parts: ReplayParts, files: ContractFiles): Contract
     tools: contractTools,
     hasher: parts.piiKey === null ? null : createHasher(parts.piiKey),
     store: parts.lake,
+    last: createLastContracts({ store: parts.lake, keyId: null, tell: null }),
   });
 }
 
