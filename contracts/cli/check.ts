@@ -44,7 +44,7 @@ export async function check(ports: Ports, options: CheckOptions, settings: Setti
       return await work();
     } catch (error) {
       if (!(error instanceof CommandError)) throw error;
-      problems.push(problemOf(error));
+      problems.push(problemOf(error, ports));
       return null;
     }
   };

@@ -11,6 +11,7 @@ import { registerInfer } from './infer-command.ts';
 import { registerTest } from './test-arguments.ts';
 import { CommandError, EXIT } from './exit-code.ts';
 import type { ExitCode } from './exit-code.ts';
+import { fileFault } from './file-fault.ts';
 import type { Ports } from './ports.ts';
 
 const COMMANDS: readonly Register[] = [
@@ -56,12 +57,18 @@ export async function runContracts(args: readonly string[], ports: Ports): Promi
 
 function tell(ports: Ports, error: unknown): ExitCode {
   if (error instanceof CommandError) {
-    ports.err(`contracts: ${error.message}\n`);
+    const number = ports.numberOf?.(error.code) ?? null;
+    ports.err(`contracts: ${number === null ? '' : `${number} ${error.code}: `}${error.message}\n`);
     if (error.remedy !== '') ports.err(`  ${error.remedy}\n`);
     return error.exit;
   }
   if (error instanceof ContractError) {
     for (const finding of error.findings) ports.err(`${formatFinding(finding)}\n`);
+    return EXIT.usage;
+  }
+  const unread = fileFault(error);
+  if (unread !== null) {
+    ports.err(`contracts: ${unread}\n`);
     return EXIT.usage;
   }
   throw error;

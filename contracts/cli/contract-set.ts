@@ -4,6 +4,7 @@ import type { Finding } from '../engine/finding.ts';
 import { lintContract } from '../engine/lint.ts';
 import type { Contract } from '../engine/model.ts';
 import { CommandError, EXIT } from './exit-code.ts';
+import { fileFault } from './file-fault.ts';
 import type { Ports } from './ports.ts';
 import { matchesTable } from './table-name.ts';
 
@@ -63,13 +64,25 @@ export function loadContracts(ports: Ports, scopes: readonly Scope[], glob: stri
     );
   const files = [...paths].map((path): ContractFile => {
     const file = shownPath(ports, path);
-    const text = ports.files.read(path);
-    return { file, text, ...lintContract(text, file) };
+    try {
+      const text = ports.files.read(path);
+      return { file, text, ...lintContract(text, file) };
+    } catch (error) {
+      const unread = fileFault(error);
+      if (unread === null) throw error;
+      return { file, text: '', contract: null, findings: [unreadable(file, unread)] };
+    }
   });
   const chosen = files.filter(({ contract }) => contract === null || touches(contract, glob));
   if (chosen.length === 0)
     throw new CommandError('NO_CONTRACTS', EXIT.usage, `no table matches ${glob ?? ''}`, 'correct --table');
   return chosen;
+}
+
+/** One that nobody can read is not passed over: it may be the one that breaks. */
+function unreadable(file: string, reason: string): Finding {
+  const message = `the file cannot be read: ${reason.slice(reason.lastIndexOf(': ') + 2)}`;
+  return { level: 'error', code: 'FILE_UNREADABLE', message, file, line: 1, column: 1, subject: '', hint: null };
 }
 
 export function touches(contract: Contract, glob: string | null): boolean {

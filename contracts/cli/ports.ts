@@ -12,6 +12,8 @@ export interface Ports {
   readonly err: (text: string) => void;
   readonly files: FilePort;
   readonly git: GitPort;
+  /** `SLU-7006`, as `sluice explain` knows the error; null: it has no number. */
+  readonly numberOf?: (code: string) => string | null;
   /** Microseconds since 1970 UTC. */
   readonly nowMicros: () => bigint;
   /** @throws CommandError SOURCE_UNREADABLE */

@@ -82,7 +82,7 @@ export async function runTest(ports: Ports, options: TestOptions): Promise<ExitC
   } catch (error) {
     // One unreadable stage is one error, not one a rule.
     if (!(error instanceof CommandError)) throw error;
-    problems.push(problemOf(error));
+    problems.push(problemOf(error, ports));
   } finally {
     await stage?.close();
   }

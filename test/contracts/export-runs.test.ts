@@ -152,7 +152,7 @@ suite('postgres-ddl', () => {
 });
 
 sparkSuite('Delta', () => {
-  it('takes delta-ddl and delta-constraints, which hold', { timeout: 300_000 }, async () => {
+  it('takes delta-ddl and delta-constraints, which hold', { timeout: 450_000 }, async () => {
     const physical = CONTRACT.replace(`"Odd Schema.Order's"`, 'shop.orders');
     const { text: create } = exportContract(...load(physical), 'delta-ddl');
     const { text: constraints } = exportContract(...load(physical), 'delta-constraints');

@@ -14,8 +14,8 @@ export function githubReport(report: Report): string {
       return `::${WORDS[finding.level]} ${place},title=${property(title)}::${message(`${finding.message}${hint}`)}\n`;
     });
   const problems = report.problems.map(
-    ({ code, message: text, remedy }) =>
-      `::error title=${property(code)}::${message(remedy === '' ? text : `${text}; ${remedy}`)}\n`,
+    ({ code, number, message: text, remedy }) =>
+      `::error title=${property(number === null ? code : `${number} ${code}`)}::${message(remedy === '' ? text : `${text}; ${remedy}`)}\n`,
   );
   return [...lines, ...problems].join('');
 }

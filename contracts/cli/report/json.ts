@@ -26,7 +26,7 @@ export function jsonReport(report: Report): string {
           }
         : {}),
     },
-    problems: report.problems.map(({ code, message, remedy }) => ({ code, message, remedy })),
+    problems: report.problems.map(({ code, number, message, remedy }) => ({ code, number, message, remedy })),
     contracts: report.suites.map((suite) => ({
       file: suite.file,
       table: suite.name,

@@ -2,6 +2,7 @@
 import type { Finding, FindingLevel } from '../../engine/finding.ts';
 import { EXIT } from '../exit-code.ts';
 import type { CommandError, ExitCode } from '../exit-code.ts';
+import type { Ports } from '../ports.ts';
 import { reportedFindings } from './reported-findings.ts';
 
 export type OutcomeStatus = 'passed' | 'failed' | 'not-run' | 'noted';
@@ -35,6 +36,8 @@ export interface Suite {
 
 export interface Problem {
   readonly code: string;
+  /** `SLU-7006`; null: the code has no page. */
+  readonly number: string | null;
   readonly message: string;
   readonly remedy: string;
   readonly exit: ExitCode;
@@ -67,8 +70,9 @@ export function countFindings(suites: readonly Suite[]): Counts {
   return { errors: count('error'), warnings: count('warning'), infos: count('info') };
 }
 
-export function problemOf(error: CommandError): Problem {
-  return { code: error.code, message: error.message, remedy: error.remedy, exit: error.exit };
+export function problemOf(error: CommandError, ports: Pick<Ports, 'numberOf'>): Problem {
+  const number = ports.numberOf?.(error.code) ?? null;
+  return { code: error.code, number, message: error.message, remedy: error.remedy, exit: error.exit };
 }
 
 /** An invalid contract goes before an environment that failed, and that before findings: the first is to be mended first. */

@@ -21,9 +21,10 @@ export function sarifReport(report: Report): string {
           {
             executionSuccessful: report.problems.length === 0,
             exitCode: report.exit,
-            toolExecutionNotifications: report.problems.map(({ code, message, remedy }) => ({
+            toolExecutionNotifications: report.problems.map(({ code, number, message, remedy }) => ({
               level: 'error',
               descriptor: { id: code },
+              ...(number === null ? {} : { properties: { number } }),
               message: { text: remedy === '' ? message : `${message}; ${remedy}` },
             })),
           },

@@ -6,8 +6,8 @@ import type { Outcome, Report, Suite } from './report.ts';
 export function textReport(report: Report): string {
   const lines: string[] = [];
   for (const suite of report.suites) lines.push(...suiteLines(suite, report));
-  for (const { code, message, remedy } of report.problems) {
-    lines.push(`error ${code}: ${message}`);
+  for (const { code, number, message, remedy } of report.problems) {
+    lines.push(`error ${number === null ? '' : `${number} `}${code}: ${message}`);
     if (remedy !== '') lines.push(`  ${remedy}`);
   }
   if (!report.quiet) lines.push(summary(report));

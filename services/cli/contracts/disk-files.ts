@@ -16,6 +16,15 @@ export const diskFiles: FilePort = {
   },
 };
 
+function isFolder(path: string): boolean {
+  try {
+    return entryAt(path)?.isDirectory() === true;
+  } catch {
+    // A circle of links: whoever reads it says so.
+    return false;
+  }
+}
+
 /** A path below a file names nothing, too. */
 function entryAt(path: string): Stats | undefined {
   try {
@@ -26,11 +35,12 @@ function entryAt(path: string): Stats | undefined {
   }
 }
 
-/** Hidden folders and node_modules hold no contracts. Links are not followed. */
+/** Hidden folders and node_modules hold no contracts. Links to files are files, dead ones too; links to folders are not followed. */
 function below(folder: string, prefix: string): string[] {
   return readdirSync(join(folder, prefix), { withFileTypes: true }).flatMap((entry) => {
     const path = prefix === '' ? entry.name : `${prefix}/${entry.name}`;
     if (entry.isFile()) return [path];
+    if (entry.isSymbolicLink()) return isFolder(join(folder, path)) ? [] : [path];
     const skipped = !entry.isDirectory() || entry.name.startsWith('.') || entry.name === 'node_modules';
     return skipped ? [] : below(folder, path);
   });

@@ -5,6 +5,7 @@ import type { Ports } from '../../../contracts/cli/ports.ts';
 import { openStore } from '../../../lakehouse/store/open-store.ts';
 import { parseConnection } from '../../reader/connection.ts';
 import { openPostgresSource } from '../../reader/pg-source.ts';
+import { codeOf } from '../../runtime/codes.ts';
 import { ExitCode } from '../../runtime/errors.ts';
 import { withoutCredentials } from '../../runtime/logger.ts';
 import { explainFailure } from '../explain-failure.ts';
@@ -41,6 +42,7 @@ const ports: Ports = {
   err: (text) => void process.stderr.write(text),
   files: diskFiles,
   git: createGit(process.env),
+  numberOf: (word) => codeOf(word)?.entry.code ?? null,
   nowMicros,
   catalog: (url) =>
     reached('SOURCE_UNREADABLE', async () => {
