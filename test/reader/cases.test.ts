@@ -308,7 +308,7 @@ describe('reader cases', () => {
         .tables.filter((table) => table.phase === 'refused')
         .map((table) => [table.table, table.reason]),
     );
-    expect(Object.keys(refused).sort()).toEqual(['fulldup', 'mixed', 'nokey']);
+    expect(Object.keys(refused).sort()).toEqual(['mixed', 'nokey']);
     expect(refused['nokey']?.state).toBe('TABLE_NO_KEY');
     expect(refused['nokey']?.remedy).toMatch(/ADD PRIMARY KEY/);
     expect(refused['mixed']?.remedy).toBe('ALTER TABLE "public"."mixed" REPLICA IDENTITY DEFAULT;');
