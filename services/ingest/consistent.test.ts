@@ -60,3 +60,15 @@ test('no cut where a table was never seen at the barrier: another worker had bro
     ]),
   );
 });
+
+test('a barrier moves on while the tables rest, and stays where one plans up to it, however fast marks come', () => {
+  const keeper = createBarrierKeeper();
+  keeper.look([table('a', 0, 1n), table('b', 0, 1n)], closed(5));
+  keeper.look([table('a', 0, 1n), table('b', 0, 1n)], closed(6));
+  expect(keeper.barrierAfter(0)).toBe(6);
+  keeper.look([table('a', 0, 1n), table('b', 0, 1n)], closed(7));
+  expect(keeper.barrier()).toBe(6);
+  expect(keeper.look([table('a', 6, 2n), table('b', 6, 2n)], closed(8))?.mark.sequence).toBe(6);
+  keeper.look([table('a', 6, 2n), table('b', 6, 2n)], closed(9));
+  expect(keeper.barrier()).toBe(9);
+});

@@ -32,7 +32,7 @@ export interface BarrierTable {
 export interface BarrierKeeper {
   /** The mark that no plan may pass; null = none is open. */
   barrier(): number | null;
-  /** The same, for a table that stands at `sequence`. */
+  /** The same, for a table that stands at `sequence` and plans a batch now: the barrier then stays where it is. */
   barrierAfter(sequence: number): number | null;
   /** Gives the open barrier up: its mark is gone, or the tables have changed hands. */
   drop(): void;
@@ -44,20 +44,26 @@ export interface BarrierKeeper {
 }
 
 export function createBarrierKeeper(): BarrierKeeper {
-  let open: { readonly mark: Mark; readonly progressOffset: bigint } | null = null;
+  let open: Barrier = null;
+  /** A table plans up to the open barrier: were it moved on now, and again at the next mark, no table would ever end at it. */
+  let taken = false;
   let done = 0;
   let versions = new Map<string, bigint>();
   let seen = new Set<string>();
 
   return {
     barrier: () => open?.mark.sequence ?? null,
-    barrierAfter: (sequence) => (open !== null && sequence < open.mark.sequence ? open.mark.sequence : null),
+    barrierAfter(sequence) {
+      if (open === null || sequence >= open.mark.sequence) return null;
+      taken = true;
+      return open.mark.sequence;
+    },
     drop() {
       open = null;
     },
     look(tables, newestClosed) {
       let cut: ConsistentCut | null = null;
-      open = movedOn(open, newestClosed, tables);
+      if (!taken) open = movedOn(open, newestClosed, tables);
       if (open !== null) {
         const at = open.mark.sequence;
         let passed = false;
@@ -81,6 +87,7 @@ export function createBarrierKeeper(): BarrierKeeper {
       const next = newestClosed?.mark.sequence ?? 0;
       if (open === null && newestClosed !== null && next > done && next >= ahead) {
         open = newestClosed;
+        taken = false;
         versions = new Map();
         seen = new Set();
       }
