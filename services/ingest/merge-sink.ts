@@ -70,13 +70,23 @@ export interface SinkResult {
 const RATIO_ROWS_MIN = 100;
 /** Lost races after which a row without base is looked at again. */
 const ATTEMPTS_MAX = 5;
+/** Batches in a row that another owner may be ahead of us, before two pipelines are what it is. */
+const OVERTAKEN_MAX = 5;
 
 export function mergeSink(options: MergeSinkOptions): BatchSink<IngestBatch> {
+  /** Batches in a row whose number another writer had taken. */
+  let overtaken = 0;
   return async (batch, batchId) => {
     tripWire(batch);
     await options.keepContract(batch);
     const table = await options.table();
-    if (await isDone(options, table, batch, batchId)) return;
+    const done = await doneBatch(options, table, batch);
+    if (done !== null && done >= batchId) {
+      if (await hasOffsets(options, table, batch)) return;
+      overtaken++;
+      throw overtakenError(batch, batchId, done, overtaken > OVERTAKEN_MAX);
+    }
+    overtaken = 0;
     const { folded, input } = await foldBatch(table, batch);
     const state = options.state();
     for (let attempt = 1; ; attempt++) {
@@ -102,29 +112,39 @@ async function foldBatch(
   return { folded, input: mergeInput(batch, folded) };
 }
 
-/**
- * Whether the table has this batch already: its own number says so, but only the offsets prove it. A number that is taken
- * while the offsets are not reached would skip new events in silence.
- */
-async function isDone(
-  options: MergeSinkOptions,
-  table: MergeTable,
-  batch: IngestBatch,
-  batchId: bigint,
-): Promise<boolean> {
+/** Number of the last batch that the table has. */
+async function doneBatch(options: MergeSinkOptions, table: MergeTable, batch: IngestBatch): Promise<bigint | null> {
   const { epoch } = options.position(batch, options.state().awaiting);
-  const done = await table.txnVersion(batchAppId(options.name, epoch));
-  if (done === null || done < batchId) return false;
+  return table.txnVersion(batchAppId(options.name, epoch));
+}
+
+/** The table's own number says that it has a batch, but only the offsets prove it: a number alone would skip new events in silence. */
+async function hasOffsets(options: MergeSinkOptions, table: MergeTable, batch: IngestBatch): Promise<boolean> {
   for (const { partition, to } of batch.ranges) {
     const next = await table.txnVersion(offsetAppId(options.name, partition));
-    if (next !== null && next >= to) continue;
-    throw new StreamError(
-      'BATCH_ID_TAKEN',
-      `${batch.schemaName}.${batch.tableName}: the table has batch ${done}, but not the offsets of batch ${batchId} (partition ${partition} up to ${to})`,
-      'another stream writes this table under the same pipeline name: stop it, then resume the table',
-    );
+    if (next === null || next < to) return false;
   }
   return true;
+}
+
+/**
+ * The number is taken, the offsets are not reached: another worker took the table over while we planned, and may have let go of
+ * the plan that stood under our number. Our position is read anew then; where that happens again and again, two pipelines write.
+ */
+function overtakenError(batch: IngestBatch, batchId: bigint, done: bigint, always: boolean): Error {
+  const table = `${batch.schemaName}.${batch.tableName}`;
+  if (!always)
+    return new MergeError(
+      'MERGE_TXN_CONFLICT',
+      table,
+      `another owner committed batch ${done} while we planned ${batchId}`,
+    );
+  const [range] = batch.ranges;
+  return new StreamError(
+    'BATCH_ID_TAKEN',
+    `${table}: the table has batch ${done}, but not the offsets of batch ${batchId} (partition ${range?.partition ?? 0} up to ${range?.to ?? 0})`,
+    'another stream writes this table under the same pipeline name: stop it, then resume the table',
+  );
 }
 
 interface Attempt {

@@ -81,3 +81,18 @@ test.each([
   await store.put('c/q/offsets/0', Buffer.from(text));
   await expect(openCheckpoint(store, 'c/q', () => 'id').plan(0n)).rejects.toMatchObject({ code });
 });
+
+test('a plan that another worker lets go of before it is read leaves room for ours', async () => {
+  const inner = createMemoryStore();
+  await openCheckpoint(inner, 'c/q', () => 'id').writePlan(plan(3n));
+  const store = {
+    ...inner,
+    get: async (key: string) => {
+      await inner.delete([key]);
+      return inner.get(key);
+    },
+  };
+  const ours = plan(3n, 99n);
+  expect(await openCheckpoint(store, 'c/q', () => 'id').writePlan(ours)).toBe(ours);
+  expect(await openCheckpoint(inner, 'c/q', () => 'id').plan(3n)).toEqual(ours);
+});

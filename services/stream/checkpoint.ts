@@ -17,6 +17,7 @@ import { StreamError } from './stream-error.ts';
 export const PLAN_FORMAT = 1;
 /** Batches kept in both logs; Spark needs the last two. */
 const BATCHES_KEPT = 2;
+const PUT_TRIES = 3;
 const VERSION_LINE = 'v1';
 
 /** A batch as it was written down. */
@@ -155,19 +156,25 @@ function parseOffsets(text: string, key: string): { topic: string; offsets: Map<
   return { topic: JSON.parse(match[1] ?? '""') as string, offsets };
 }
 
-/** Null when stored; otherwise the text that stands there. A lost answer is settled by reading back. */
+/**
+ * Null when stored; otherwise the text that stands there. A lost answer is settled by reading back. What stood there may be let
+ * go of before it is read, where another worker has taken the query over and is two batches on: then ours is put after all, and
+ * the sink, which knows what it has, refuses the batch.
+ */
 async function putOnce(store: ObjectStore, key: string, text: string): Promise<string | null> {
-  try {
-    if ((await store.putIfAbsent(key, Buffer.from(text))) === 'created') return null;
-  } catch (error) {
-    if (!(error instanceof StoreError) || error.code !== 'STORE_OUTCOME_UNKNOWN') throw error;
+  for (let tries = 1; tries <= PUT_TRIES; tries++) {
+    try {
+      if ((await store.putIfAbsent(key, Buffer.from(text))) === 'created') return null;
+    } catch (error) {
+      if (!(error instanceof StoreError) || error.code !== 'STORE_OUTCOME_UNKNOWN') throw error;
+      const standing = await getText(store, key);
+      if (standing === null) throw error;
+      return standing === text ? null : standing;
+    }
     const standing = await getText(store, key);
-    if (standing === null) throw error;
-    return standing === text ? null : standing;
+    if (standing !== null) return standing === text ? null : standing;
   }
-  const standing = await getText(store, key);
-  if (standing === null) throw corrupt(key, 'it vanished between two reads');
-  return standing === text ? null : standing;
+  throw corrupt(key, 'it vanished between two reads');
 }
 
 async function getText(store: ObjectStore, key: string): Promise<string | null> {
