@@ -174,7 +174,10 @@ async function format(java: string, libs: string, folder: string, security: Kafk
     ]),
   );
   const tool = ['-Xmx128m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-cp', libs, 'kafka.tools.StorageTool'];
-  const clusterId = randomBytes(16).toString('base64url');
+  // The first bit stays clear, as in the ids that Kafka draws: the tool takes an id that begins with `-` for an option.
+  const identity = randomBytes(16);
+  identity.writeUInt8(identity.readUInt8(0) & 0x7f, 0);
+  const clusterId = identity.toString('base64url');
   const args = ['format', '-t', clusterId, '-c', join(folder, 'server.properties'), ...users];
   await runTool(java, [...tool, ...args], { cwd: folder, what: 'formatting Kafka storage' });
 }
