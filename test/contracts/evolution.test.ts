@@ -37,8 +37,8 @@ suite('schema changes under contracts', () => {
   }
   const status = async (): Promise<string> => (await runSluice(['status', '--json'], { cwd: folder, env })).out;
   const stateOf = async (table: string): Promise<string | undefined> => {
-    const found = JSON.parse(await status()) as Status & { stream?: Status };
-    return (found.stream ?? found).tables.find((each) => each.table === `public.${table}`)?.state;
+    const found = JSON.parse(await status()) as Status;
+    return found.tables.find((each) => each.table === `public.${table}`)?.state;
   };
   const until = (table: string, probe: (found: Map<string, Record<string, RowValue>>) => boolean): Promise<unknown> =>
     waitFor(`the lake's ${table}`, async () => probe(await rows(table)), { everyMs: 200 });
