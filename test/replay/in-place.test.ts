@@ -166,7 +166,11 @@ suite('replay in place', { timeout: 240_000 }, () => {
       [['orders', 'lines', '--into', 'public.x'], 2, /builds one table/],
       [['orders', '--swap'], 2, /needs --into/],
       [['orders', '--undo'], 1, /was not swapped/],
-      [['orders', '--into', 'public.lines'], 2, /pipeline itself keeps it/],
+      [
+        ['orders', '--into', 'public.lines'],
+        2,
+        /pipeline itself keeps public.lines there\n {2}choose another name for --into\n$/,
+      ],
       [['orders', '--into', 'public.x', '--contract', 'nofile.yaml'], 2, /cannot be read/],
       [['--discard', '--into', 'public.x'], 2, /no replay built/],
     ];

@@ -32,6 +32,8 @@ describe('the name of a table that a replay builds', () => {
         code: 'REPLAY_TARGET_TAKEN',
         exit: 2,
         message: expect.stringContaining('the pipeline itself keeps'),
+        // Nothing that --discard removes.
+        remedy: 'choose another name for --into',
       });
     for (const table of ['files', 'parked'])
       await expect(assertNameFree(lake, named('public', table), kept)).rejects.toThrow('other files');

@@ -45,10 +45,15 @@ export async function assertNameFree(lake: ObjectStore, into: Named, kept: reado
       throw targetTaken(into, 'another table stands there, or other files, which no replay began');
 }
 
-export function targetTaken({ schema, table }: Named, why: string): SluiceError {
-  const into = `${schema}.${table}`;
-  return new SluiceError('REPLAY_TARGET_TAKEN', `${into} cannot be built: ${why}`, {
+/** By a build, which can be given up; what no replay began, `--discard` does not remove. */
+export function targetBuilt(into: Named, how: string): SluiceError {
+  const discard = `sluice replay --discard --into ${into.schema}.${into.table}`;
+  return targetTaken(into, `a replay builds it ${how}`, `, or give that one up with \`${discard}\``);
+}
+
+function targetTaken({ schema, table }: Named, why: string, otherwise = ''): SluiceError {
+  return new SluiceError('REPLAY_TARGET_TAKEN', `${schema}.${table} cannot be built: ${why}`, {
     exit: ExitCode.usage,
-    remedy: `choose another name for --into, or give that one up with \`sluice replay --discard --into ${into}\``,
+    remedy: `choose another name for --into${otherwise}`,
   });
 }

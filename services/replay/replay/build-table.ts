@@ -17,7 +17,7 @@ import type { LogOffset } from '../../log/position.ts';
 import { ConfigError, ExitCode, SluiceError } from '../../runtime/errors.ts';
 import { StreamError } from '../../stream/stream-error.ts';
 import { findBatch } from './batch-place.ts';
-import { assertBuildName, assertNameFree, targetTaken } from './build-name.ts';
+import { assertBuildName, assertNameFree, targetBuilt } from './build-name.ts';
 import { distance, timelineUpTo, type OffsetMap } from './marks.ts';
 import { contractBook, openStepped, openTarget, readShapes, shapeOf, stepTo } from './parts.ts';
 import type { ReplayParts, SteppedTable } from './parts.ts';
@@ -266,7 +266,7 @@ export function assertSameBuild(
         : request.contract !== null && hashOf(request.contract.text) !== standing.contractHash
           ? `by ${standing.contractFile ?? 'the head contract'} as it was then`
           : null;
-  if (differs !== null) throw targetTaken(request.into, `a replay builds it ${differs}`);
+  if (differs !== null) throw targetBuilt(request.into, differs);
 }
 
 /**
