@@ -137,11 +137,12 @@ export function tableBreak(known: TableKnown, now: TableNow | null): Break<Table
     return found('KEY_CHANGED', `the key of ${name} was (${known.key.join(', ')}) and is now (${now.key.join(', ')})`);
   }
   const before = known.now;
-  if (before === null) return null;
-  if (before.rowFilter !== now.rowFilter || !same(before.columnList ?? [], now.columnList ?? [])) {
+  // As it was read, not as it was first looked at: the publication may have changed between, or while no reader ran.
+  const scope = known.state.published ?? before;
+  if (scope !== null && (scope.rowFilter !== now.rowFilter || !same(scope.columnList ?? [], now.columnList ?? []))) {
     return found('PUBLICATION_CHANGED', `row filter or column list of ${name} changed`);
   }
-  if (now.partitioned && !same(partitions(before), partitions(now))) {
+  if (before !== null && now.partitioned && !same(partitions(before), partitions(now))) {
     return found(
       'PARTITIONS_CHANGED',
       `partitions of ${name} were ${partitions(before).join(', ')} and are now ${partitions(now).join(', ')}`,

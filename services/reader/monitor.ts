@@ -177,7 +177,12 @@ async function compareTables(
       run.registry.resnapshot(route, removed);
     }
     if (table !== null) followRewrites(run, options, route, table);
-    if (now !== null) seen.set(route, now);
+    if (now === null) continue;
+    seen.set(route, now);
+    if (route.state.published === undefined && route.state.phase === 'streaming') {
+      route.state = { ...route.state, published: { rowFilter: now.rowFilter, columnList: now.columnList } };
+      run.appender.noteTable(route.state);
+    }
   }
   for (const table of tables) {
     const known = run.registry.find(table.schema, table.table);

@@ -151,6 +151,19 @@ describe('continuity', () => {
   ])('table: %s', (_what, found, expected) => {
     expect(tableBreak({ state, key: ['id'], now }, found)?.state ?? null).toBe(expected);
   });
+  it('compares filter and column list with those that the table was read with, however it was first looked at', () => {
+    const read = { ...state, published: { rowFilter: null, columnList: ['id'] } };
+    const same = { ...now, columnList: ['id'] };
+    expect(tableBreak({ state: read, key: ['id'], now: null }, same)).toBeNull();
+    for (const changed of [
+      { ...same, rowFilter: '(a > 1)' },
+      { ...same, columnList: null },
+    ]) {
+      expect(tableBreak({ state: read, key: ['id'], now: null }, changed)?.state).toBe('PUBLICATION_CHANGED');
+      expect(tableBreak({ state: read, key: ['id'], now: changed }, changed)?.state).toBe('PUBLICATION_CHANGED');
+      expect(tableBreak({ state, key: ['id'], now: null }, changed)).toBeNull();
+    }
+  });
 
   const column = { attnum: 1, name: 'a', typeOid: 23, typeModifier: -1, hasDefault: false };
   const seen: TableSeen = { attributes: [column], files: { 'a.t': 1 } };

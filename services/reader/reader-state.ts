@@ -72,6 +72,13 @@ export interface TableState {
   readonly partitions: readonly string[];
   /** Columns and files as last seen, to notice DDL that sends no row events. */
   readonly seen: TableSeen | null;
+  /** What of its rows and columns was published when its snapshot was planned; absent where no reader has noted it yet. */
+  readonly published?: PublishedScope;
+}
+
+export interface PublishedScope {
+  readonly rowFilter: string | null;
+  readonly columnList: readonly string[] | null;
 }
 
 export interface TableSeen {

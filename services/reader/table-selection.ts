@@ -129,6 +129,14 @@ export async function planTable(session: SourceSession, route: TableRoute, conte
   route.encoder ??= encoder;
   const perChunk = blocksPerChunk(table.estimatedRows, table.blocks, context.chunkRows);
   const heaps = table.heaps.map((heap) => planHeap(heap, route.state, perChunk));
-  route.state = { ...plannedState(route.state, heaps), oid: table.oid, partitions: leaves(table), seen: seenOf(table) };
+  // Only a snapshot from its beginning takes up another scope. One that goes on, and rows fetched beside the stream, keep theirs.
+  const begins = route.state.phase === 'snapshotting' && route.state.heaps.length === 0;
+  route.state = {
+    ...plannedState(route.state, heaps),
+    oid: table.oid,
+    partitions: leaves(table),
+    seen: seenOf(table),
+    ...(begins ? { published: { rowFilter: published.rowFilter, columnList: published.columns } } : {}),
+  };
   return { route, heaps, shape: encoder, rowFilter: published.rowFilter, reading: 0 };
 }

@@ -167,6 +167,20 @@ logging: {level: warn}
     await stopsAs('filtered', 'PUBLICATION_CHANGED');
     await mendByPage('filtered', 'PUBLICATION_CHANGED');
   });
+  it('PUBLICATION_CHANGED is what a service finds whose publication got a row filter while it was down', async () => {
+    service.kill('SIGTERM');
+    await service.ended;
+    await database.query(`alter publication sluice_sta drop table filtered;
+      alter publication sluice_sta add table filtered where (id < 30);
+      update filtered set v = 'unheard' where id between 25 and 35`);
+    service = startSluice(['run'], options);
+    await waitFor('the service', async () => (await stateOf('fine').catch(() => undefined))?.state === 'STREAMING');
+    await stopsAs('filtered', 'PUBLICATION_CHANGED');
+    await database.query(
+      `alter publication sluice_sta drop table filtered; alter publication sluice_sta add table filtered`,
+    );
+    await mendByPage('filtered', 'PUBLICATION_CHANGED');
+  });
   it('TABLE_REPLACED is mended by what its page prints', () => mendByPage('swapped', 'TABLE_REPLACED'));
   it('KEY_CHANGED is mended by what its page prints, with the key corrected in the contract', async () => {
     const text = readFileSync(contract('rekeyed'), 'utf8');
