@@ -42,6 +42,7 @@ const UNREADABLE = new Set([
   'kernel/300k-add-files-100-col-partitioned',
   'kernel/app-txn-with-last-updated',
   'kernel/with_checkpoint_no_last_checkpoint',
+  'kernel/crc-full',
   'kernel/crc-malformed',
   'kernel/table-with-geo',
   'kernel/unshredded-variant',

@@ -130,7 +130,7 @@ logging: {level: warn}
       const { code, err } = await run.ended;
       clearInterval(watch);
       expect(code, err).toBe(0);
-      const sql = `select count(*) as c, sum(case when n = 0 then 1 else 0 end) as z, max(md5(cast(id as varchar)) = v) as same from large_${mode}.t`;
+      const sql = `select count(*) as c, sum(case when n = '0' then 1 else 0 end) as z, max(md5(cast(id as varchar)) = v) as same from large_${mode}.t`;
       const found = await runSluice(['sql', sql, '--format', 'csv'], options);
       expect(found.out.trim().split('\n')[1]).toBe(`${ROWS},${Math.floor(ROWS / 10)},true`);
       console.info(`${ROWS} rows in one transaction, streaming ${mode}: ${Math.round(peak)} MB resident at most`);
