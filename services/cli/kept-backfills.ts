@@ -1,27 +1,19 @@
 /** `_sluice/backfills.json`: walks that are not at their end. A restart of the service goes on with them, on any machine. */
-import { StoreError, type ObjectStore } from '../../lakehouse/store/store.ts';
+import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import type { KeptBackfill } from '../replay/backfill-jobs.ts';
-import { ExitCode, SluiceError } from '../runtime/errors.ts';
+import { readLakeDocument } from '../runtime/lake-document.ts';
 
 const KEY = '_sluice/backfills.json';
 const FORMAT = 1;
 
+interface Document {
+  readonly formatVersion: number;
+  readonly walks: readonly KeptBackfill[];
+}
+
 /** @throws SluiceError FORMAT_NEWER */
 export async function readBackfills(lake: ObjectStore): Promise<readonly KeptBackfill[]> {
-  let text: string;
-  try {
-    text = Buffer.from(await lake.get(KEY)).toString('utf8');
-  } catch (error) {
-    if (error instanceof StoreError && error.code === 'STORE_NOT_FOUND') return [];
-    throw error;
-  }
-  const { formatVersion, walks } = JSON.parse(text) as { formatVersion: number; walks: KeptBackfill[] };
-  if (formatVersion > FORMAT)
-    throw new SluiceError('FORMAT_NEWER', `${KEY} in the lake has format ${formatVersion}`, {
-      exit: ExitCode.namedState,
-      remedy: 'a newer sluice wrote it: upgrade this one',
-    });
-  return walks;
+  return (await readLakeDocument<Document>(lake, KEY, FORMAT))?.walks ?? [];
 }
 
 export async function writeBackfills(lake: ObjectStore, walks: readonly KeptBackfill[]): Promise<void> {

@@ -1,6 +1,7 @@
 /** Waits until the lake holds everything up to an LSN: by asking the running service, else by reading `consistent.json`. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { StoreError, type ObjectStore } from '../../lakehouse/store/store.ts';
+import { getText } from '../../lakehouse/store/get-text.ts';
+import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import { CONSISTENT_KEY } from '../ingest/consistent.ts';
 import { formatLsn, parseLsn } from '../log/position.ts';
 import type { Config } from '../runtime/config.ts';
@@ -62,15 +63,11 @@ async function byService(config: Config, only: string | null): Promise<bigint | 
 }
 
 async function byFile(lake: ObjectStore, only: string | null): Promise<bigint | null> {
-  try {
-    const text = Buffer.from(await lake.get(CONSISTENT_KEY)).toString('utf8');
-    const { lsn, left } = JSON.parse(text) as { lsn?: string; left?: readonly string[] };
-    if (only !== null && left?.includes(only) === true) throw standsStill(only, 'left out', null, null);
-    return lsn === undefined ? null : parseLsn(lsn);
-  } catch (error) {
-    if (error instanceof StoreError && error.code === 'STORE_NOT_FOUND') return null;
-    throw error;
-  }
+  const text = await getText(lake, CONSISTENT_KEY);
+  if (text === null) return null;
+  const { lsn, left } = JSON.parse(text) as { lsn?: string; left?: readonly string[] };
+  if (only !== null && left?.includes(only) === true) throw standsStill(only, 'left out', null, null);
+  return lsn === undefined ? null : parseLsn(lsn);
 }
 
 function standsStill(table: string, state: string, why: string | null, remedy: string | null): SluiceError {

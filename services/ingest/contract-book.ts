@@ -10,6 +10,7 @@ import type { Hasher } from '../../contracts/engine/privacy.ts';
 import type { SourceConflict } from '../../contracts/engine/source-conflict.ts';
 import type { Contract, TableContract } from '../../contracts/engine/model.ts';
 import { contractFileName } from '../../contracts/engine/infer.ts';
+import { getText } from '../../lakehouse/store/get-text.ts';
 import { StoreError } from '../../lakehouse/store/store.ts';
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import type { StructType } from '../../lakehouse/table/schema.ts';
@@ -163,13 +164,9 @@ export function createContractBook(options: ContractBookOptions): ContractBook {
       return evolve(plan, shape, lake);
     },
     async byHash(hash, shape, lake) {
-      try {
-        const text = Buffer.from(await store.get(`${KEPT_FOLDER}/${hash}.odcs.yaml`)).toString('utf8');
-        return planOf(text, `${KEPT_FOLDER}/${hash}.odcs.yaml`, shape, lake);
-      } catch (error) {
-        if (error instanceof StoreError && error.code === 'STORE_NOT_FOUND') return null;
-        throw error;
-      }
+      const file = `${KEPT_FOLDER}/${hash}.odcs.yaml`;
+      const text = await getText(store, file);
+      return text === null ? null : planOf(text, file, shape, lake);
     },
     evolve,
     async changed(schema, table) {

@@ -3,7 +3,7 @@
  * the table had one, its file must not come back as that. With it stands the name of the key that its columns were hashed with.
  */
 import { contractFileName } from '../../contracts/engine/infer.ts';
-import { StoreError } from '../../lakehouse/store/store.ts';
+import { getText } from '../../lakehouse/store/get-text.ts';
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import type { TablePlan } from './table-plan.ts';
 
@@ -43,22 +43,13 @@ export function createLastContracts({ store, keyId, tell }: LastContractsOptions
 
   const pathOf = (table: TableId): string => `${FOLDER}/${contractFileName(table)}`;
 
-  async function read(path: string): Promise<string | null> {
-    try {
-      return Buffer.from(await store.get(path)).toString('utf8');
-    } catch (error) {
-      if (error instanceof StoreError && error.code === 'STORE_NOT_FOUND') return null;
-      throw error;
-    }
-  }
-
   /** Rows that do not change keep what the earlier key made of them: that is said, with what mends it. */
   async function keepKey(plan: TablePlan, table: TableId): Promise<void> {
     const id = `${table.schema}.${table.table}`;
     const hashed = (plan.privacy?.columns ?? []).filter(({ action }) => action === 'hash').map(({ name }) => name);
     if (keyId === null || hashed.length === 0 || keys.get(id) === keyId) return;
     const path = `${pathOf(table)}.key`;
-    const stood = await read(path);
+    const stood = await getText(store, path);
     if (stood !== null && stood !== keyId)
       tell?.({
         ...table,
@@ -70,7 +61,7 @@ export function createLastContracts({ store, keyId, tell }: LastContractsOptions
   }
 
   return {
-    text: (table) => read(pathOf(table)),
+    text: (table) => getText(store, pathOf(table)),
     async keep(plan, table) {
       if (tell === null) return;
       await keepKey(plan, table);

@@ -9,6 +9,7 @@
  * `conf` is a map of text in Spark; what a re-run needs beyond the offsets (contract, schema, mark, start offsets) stands in
  * it under `sluice.` keys, which Spark carries and ignores. Offsets/N is written by conditional put before batch N runs.
  */
+import { getText } from '../../lakehouse/store/get-text.ts';
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import { StoreError } from '../../lakehouse/store/store.ts';
 import type { LogOffset } from '../log/position.ts';
@@ -175,15 +176,6 @@ async function putOnce(store: ObjectStore, key: string, text: string): Promise<s
     if (standing !== null) return standing === text ? null : standing;
   }
   throw corrupt(key, 'it vanished between two reads');
-}
-
-async function getText(store: ObjectStore, key: string): Promise<string | null> {
-  try {
-    return Buffer.from(await store.get(key)).toString('utf8');
-  } catch (error) {
-    if (error instanceof StoreError && error.code === 'STORE_NOT_FOUND') return null;
-    throw error;
-  }
 }
 
 async function newestNumber(store: ObjectStore, prefix: string): Promise<bigint | null> {

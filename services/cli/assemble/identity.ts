@@ -2,10 +2,11 @@
  * `_sluice/pipeline.json`: which pipeline keeps this lake. A lake follows one database through one slot; a changed name or
  * database would orphan the slot (it holds WAL for ever) and mix two histories in one table, so it is refused by name.
  */
-import { StoreError, type ObjectStore } from '../../../lakehouse/store/store.ts';
+import type { ObjectStore } from '../../../lakehouse/store/store.ts';
 import { findPublication } from '../../reader/publication.ts';
 import type { SourceSession } from '../../reader/source.ts';
 import { ExitCode, SluiceError } from '../../runtime/errors.ts';
+import { readLakeDocument } from '../../runtime/lake-document.ts';
 
 export const IDENTITY_KEY = '_sluice/pipeline.json';
 const FORMAT = 1;
@@ -44,26 +45,8 @@ export async function identityOf(
   };
 }
 
-export async function readIdentity(lake: ObjectStore): Promise<PipelineIdentity | null> {
-  let text: string;
-  try {
-    text = Buffer.from(await lake.get(IDENTITY_KEY)).toString('utf8');
-  } catch (error) {
-    if (error instanceof StoreError && error.code === 'STORE_NOT_FOUND') return null;
-    throw error;
-  }
-  const identity = JSON.parse(text) as PipelineIdentity;
-  if (identity.formatVersion > FORMAT) {
-    throw new SluiceError(
-      'FORMAT_NEWER',
-      `${IDENTITY_KEY} in the lake has format ${identity.formatVersion}; this sluice reads ${FORMAT}`,
-      {
-        exit: ExitCode.namedState,
-        remedy: 'a newer sluice wrote this lake: upgrade this one',
-      },
-    );
-  }
-  return identity;
+export function readIdentity(lake: ObjectStore): Promise<PipelineIdentity | null> {
+  return readLakeDocument<PipelineIdentity>(lake, IDENTITY_KEY, FORMAT);
 }
 
 /**

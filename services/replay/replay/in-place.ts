@@ -3,8 +3,8 @@
  * of the stream's own. The per-row fence decides what may change (services/ingest/replay-batch.ts); no position moves. A
  * replay that was killed goes on behind its last whole batch when it is asked for again.
  */
+import { getText } from '../../../lakehouse/store/get-text.ts';
 import type { ObjectStore } from '../../../lakehouse/store/store.ts';
-import { StoreError } from '../../../lakehouse/store/store.ts';
 import { subStore } from '../../../lakehouse/store/sub-store.ts';
 import { readHistory } from '../../../lakehouse/table/history.ts';
 import { createAwaiting } from '../../ingest/awaiting.ts';
@@ -195,14 +195,10 @@ const progressKey = ({ schema, table }: TableId): string =>
   `_sluice/replay-in-place/${schema}.${table.replaceAll('/', '_')}.json`;
 
 async function readProgress(lake: ObjectStore, key: string): Promise<Progress | null> {
-  try {
-    const progress = JSON.parse(Buffer.from(await lake.get(key)).toString('utf8')) as Progress;
-    // A newer form is begun anew: the fence makes that the same.
-    return progress.formatVersion > REPLAY_FORMAT ? null : progress;
-  } catch (error) {
-    if (error instanceof StoreError && error.code === 'STORE_NOT_FOUND') return null;
-    throw error;
-  }
+  const text = await getText(lake, key);
+  const progress = text === null ? null : (JSON.parse(text) as Progress);
+  // A newer form is begun anew: the fence makes that the same.
+  return progress === null || progress.formatVersion > REPLAY_FORMAT ? null : progress;
 }
 
 async function writeProgress(lake: ObjectStore, key: string, progress: Progress): Promise<void> {

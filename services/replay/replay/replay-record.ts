@@ -5,10 +5,10 @@
  *   _sluice/replay/<schema>.<table>.odcs.yaml   the contract that it is built by
  *   _sluice/swaps/<schema>.<table>.json         of a table of the pipeline: its last swap, and one that was begun
  */
+import { getText } from '../../../lakehouse/store/get-text.ts';
 import type { ObjectStore } from '../../../lakehouse/store/store.ts';
-import { StoreError } from '../../../lakehouse/store/store.ts';
 import type { ContractFiles } from '../../ingest/contract-files.ts';
-import { ExitCode, SluiceError } from '../../runtime/errors.ts';
+import { readLakeDocument } from '../../runtime/lake-document.ts';
 
 export const REPLAY_FORMAT = 1;
 
@@ -66,11 +66,11 @@ const contractKey = (into: string): string => `_sluice/replay/${into.replaceAll(
 const swapKey = (table: string): string => `_sluice/swaps/${table.replaceAll('/', '_')}.json`;
 
 export const readBuild = (lake: ObjectStore, into: string): Promise<BuildRecord | null> =>
-  readJson<BuildRecord>(lake, buildKey(into));
+  readLakeDocument<BuildRecord>(lake, buildKey(into), REPLAY_FORMAT);
 export const writeBuild = (lake: ObjectStore, record: BuildRecord): Promise<void> =>
   writeJson(lake, buildKey(record.into), record);
 export const readSwap = (lake: ObjectStore, table: string): Promise<SwapRecord | null> =>
-  readJson<SwapRecord>(lake, swapKey(table));
+  readLakeDocument<SwapRecord>(lake, swapKey(table), REPLAY_FORMAT);
 export const writeSwap = (lake: ObjectStore, record: SwapRecord): Promise<void> =>
   writeJson(lake, swapKey(record.table), record);
 
@@ -78,7 +78,7 @@ export const forgetSwap = (lake: ObjectStore, table: string): Promise<void> => l
 
 /** The text of a contract that some batch, or a swap, used. */
 export const keptContract = (lake: ObjectStore, hash: string): Promise<string | null> =>
-  readText(lake, `_sluice/contracts/${hash}.odcs.yaml`);
+  getText(lake, `_sluice/contracts/${hash}.odcs.yaml`);
 /** Same name, same bytes: to write it again changes nothing. */
 export const keepContract = (lake: ObjectStore, hash: string, text: string): Promise<void> =>
   lake.put(`_sluice/contracts/${hash}.odcs.yaml`, Buffer.from(text));
@@ -86,7 +86,7 @@ export const keepContract = (lake: ObjectStore, hash: string, text: string): Pro
 export async function listBuilds(lake: ObjectStore): Promise<BuildRecord[]> {
   const found: BuildRecord[] = [];
   for await (const { key } of lake.list('_sluice/replay/')) {
-    const record = key.endsWith('.json') ? await readJson<BuildRecord>(lake, key) : null;
+    const record = key.endsWith('.json') ? await readLakeDocument<BuildRecord>(lake, key, REPLAY_FORMAT) : null;
     if (record !== null) found.push(record);
   }
   return found;
@@ -95,7 +95,7 @@ export async function listBuilds(lake: ObjectStore): Promise<BuildRecord[]> {
 export async function listSwaps(lake: ObjectStore): Promise<SwapRecord[]> {
   const found: SwapRecord[] = [];
   for await (const { key } of lake.list('_sluice/swaps/')) {
-    const record = await readJson<SwapRecord>(lake, key);
+    const record = await readLakeDocument<SwapRecord>(lake, key, REPLAY_FORMAT);
     if (record !== null) found.push(record);
   }
   return found;
@@ -110,37 +110,13 @@ export function buildContracts(lake: ObjectStore, into: string): ContractFiles {
   const key = contractKey(into);
   return {
     async load() {
-      const text = await readText(lake, key);
+      const text = await getText(lake, key);
       return text === null ? null : { file: key, text };
     },
     save: (_schema, _table, text) => lake.put(key, Buffer.from(text)),
   };
 }
 
-async function readJson<T extends { readonly formatVersion: number }>(
-  lake: ObjectStore,
-  key: string,
-): Promise<T | null> {
-  const text = await readText(lake, key);
-  if (text === null) return null;
-  const record = JSON.parse(text) as T;
-  if (record.formatVersion > REPLAY_FORMAT)
-    throw new SluiceError('FORMAT_NEWER', `${key} has format ${record.formatVersion}`, {
-      exit: ExitCode.namedState,
-      remedy: 'run the version of sluice that wrote it',
-    });
-  return record;
-}
-
 async function writeJson(lake: ObjectStore, key: string, record: object): Promise<void> {
   await lake.put(key, Buffer.from(`${JSON.stringify(record, null, 2)}\n`));
-}
-
-async function readText(lake: ObjectStore, key: string): Promise<string | null> {
-  try {
-    return Buffer.from(await lake.get(key)).toString('utf8');
-  } catch (error) {
-    if (error instanceof StoreError && error.code === 'STORE_NOT_FOUND') return null;
-    throw error;
-  }
 }
