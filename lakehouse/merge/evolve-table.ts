@@ -2,10 +2,9 @@
 import { randomUUID } from 'node:crypto';
 import type { MetadataAction, ProtocolAction } from '../table/actions.ts';
 import { mappingMode, withColumnMapping } from '../table/column-mapping.ts';
-import { readerFeatures, writerFeatures } from '../table/protocol.ts';
+import { protocolForType } from '../table/evolve.ts';
 import { parseSchema, schemaText } from '../table/schema-json.ts';
 import { assertTableSchema } from '../table/schema-rules.ts';
-import { usesType } from '../table/schema-walk.ts';
 import type { StructType } from '../table/schema.ts';
 import type { Snapshot } from '../table/snapshot.ts';
 import type { MergedSchema } from './table-schema.ts';
@@ -28,7 +27,7 @@ export function evolveTable(snapshot: Snapshot, merged: MergedSchema): Evolution
   assertTableSchema(merged.schema, partitionColumns, feed, store.uri, mapped);
   if (!mapped) {
     const evolved = { ...metadata, schemaString: schemaText(merged.schema) };
-    return { schema: merged.schema, metadata: evolved, protocol: protocolFor(protocol, merged.schema) };
+    return { schema: merged.schema, metadata: evolved, protocol: protocolForType(protocol, merged.schema) };
   }
   const last = Number(configuration['delta.columnMapping.maxColumnId'] ?? 0);
   const named = withColumnMapping(merged.schema, () => `col-${randomUUID()}`, last);
@@ -40,18 +39,6 @@ export function evolveTable(snapshot: Snapshot, merged: MergedSchema): Evolution
   return {
     schema: parseSchema(evolved.schemaString),
     metadata: evolved,
-    protocol: protocolFor(protocol, merged.schema),
-  };
-}
-
-/** A first timestamp_ntz column needs its feature in the protocol. */
-function protocolFor(protocol: ProtocolAction, schema: StructType): ProtocolAction | null {
-  const reader = readerFeatures(protocol);
-  if (!usesType(schema, 'timestamp_ntz') || reader.includes('timestampNtz')) return null;
-  return {
-    minReaderVersion: 3,
-    minWriterVersion: 7,
-    readerFeatures: [...reader, 'timestampNtz'],
-    writerFeatures: [...new Set([...writerFeatures(protocol), ...reader, 'timestampNtz'])],
+    protocol: protocolForType(protocol, merged.schema),
   };
 }

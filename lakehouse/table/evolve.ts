@@ -97,9 +97,7 @@ function addColumn(
     metadata: change.comment === undefined ? {} : { comment: change.comment },
   };
   const plain: StructType = { type: 'struct', fields: [...snapshot.schema.fields, field] };
-  const protocol = usesType(change.type, 'timestamp_ntz')
-    ? withFeatures(snapshot.protocol, { reader: ['timestampNtz'], writer: ['timestampNtz'] })
-    : null;
+  const protocol = protocolForType(snapshot.protocol, change.type);
   if (mappingMode(snapshot.metadata) === 'none') return { ...withSchema(snapshot, plain), protocol };
   const last = Number(snapshot.metadata.configuration['delta.columnMapping.maxColumnId'] ?? 0);
   const mapped = withColumnMapping(plain, context.newId, last);
@@ -171,6 +169,12 @@ function requireMapping(snapshot: Snapshot, what: string): void {
 
 function refused(snapshot: Snapshot, message: string): TableError {
   return new TableError('UPKEEP_REFUSED', { table: snapshot.store.uri, version: snapshot.version }, message);
+}
+
+/** The protocol with what a type needs, at any depth; null when nothing is missing. */
+export function protocolForType(protocol: ProtocolAction, type: DeltaType): ProtocolAction | null {
+  const ntz = ['timestampNtz'];
+  return usesType(type, 'timestamp_ntz') ? withFeatures(protocol, { reader: ntz, writer: ntz }) : null;
 }
 
 /** The protocol with these features listed too, those that its versions implied included; null when nothing is missing. */

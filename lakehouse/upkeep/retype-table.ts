@@ -3,13 +3,11 @@
  * same commit, by a writer that fills it again; the old rows stay in the history, under the schema that they were written with.
  */
 import { NO_ACTIONS, removeOf } from '../table/actions.ts';
-import type { ProtocolAction } from '../table/actions.ts';
 import { commitTo } from '../table/commit.ts';
 import type { CommitOptions, CommitResult, Proposal } from '../table/commit.ts';
 import type { ObjectStore } from '../store/store.ts';
-import { readerFeatures, writerFeatures } from '../table/protocol.ts';
+import { protocolForType } from '../table/evolve.ts';
 import { schemaText } from '../table/schema-json.ts';
-import { usesType } from '../table/schema-walk.ts';
 import type { DeltaType, StructType } from '../table/schema.ts';
 import { openSnapshot } from '../table/snapshot.ts';
 import type { Snapshot } from '../table/snapshot.ts';
@@ -50,21 +48,9 @@ function proposalFor(
     },
     actions: {
       ...NO_ACTIONS,
-      protocol: protocolFor(protocol, retyped),
+      protocol: protocolForType(protocol, retyped),
       metadata: { ...metadata, schemaString: schemaText(retyped) },
       removes,
     },
-  };
-}
-
-/** A first timestamp_ntz column needs its feature in the protocol. */
-function protocolFor(protocol: ProtocolAction, schema: StructType): ProtocolAction | null {
-  const reader = readerFeatures(protocol);
-  if (!usesType(schema, 'timestamp_ntz') || reader.includes('timestampNtz')) return null;
-  return {
-    minReaderVersion: 3,
-    minWriterVersion: 7,
-    readerFeatures: [...reader, 'timestampNtz'],
-    writerFeatures: [...new Set([...writerFeatures(protocol), ...reader, 'timestampNtz'])],
   };
 }
