@@ -6,7 +6,15 @@ import { scan } from '../../../lakehouse/read/scan.ts';
 import type { ColumnBatch } from '../../../lakehouse/table/column.ts';
 import type { StructField } from '../../../lakehouse/table/schema.ts';
 import type { Snapshot } from '../../../lakehouse/table/snapshot.ts';
-import { bucketOf, compareBuckets, groupBuckets, rowHash, type BucketSums } from '../verify/buckets.ts';
+import {
+  addToBucket,
+  bucketOf,
+  compareBuckets,
+  groupBuckets,
+  rowHash,
+  type BucketSums,
+  type BucketTotals,
+} from '../verify/buckets.ts';
 import { cellText, frame } from '../verify/canonical-lake.ts';
 
 export interface ColumnChange {
@@ -136,17 +144,10 @@ function readersOf(
 }
 
 async function sumsOf(table: TableRows, buckets: number): Promise<BucketSums> {
-  const byBucket = new Map<number, { rows: number; sum: bigint }>();
+  const byBucket: BucketTotals = new Map();
   let rows = 0;
   await table.each((key, cells) => {
-    const bucket = bucketOf(key, buckets);
-    const sum = rowHash(cells().join(''));
-    const known = byBucket.get(bucket);
-    if (known === undefined) byBucket.set(bucket, { rows: 1, sum });
-    else {
-      known.rows++;
-      known.sum += sum;
-    }
+    addToBucket(byBucket, bucketOf(key, buckets), 1, rowHash(cells().join('')));
     rows++;
   });
   return { rows, byBucket };

@@ -7,6 +7,19 @@ export interface BucketSums {
   readonly byBucket: ReadonlyMap<number, { readonly rows: number; readonly sum: bigint }>;
 }
 
+/** Sums in the making. */
+export type BucketTotals = Map<number, { rows: number; sum: bigint }>;
+
+/** Takes rows and the sum of their hashes into a bucket. */
+export function addToBucket(totals: BucketTotals, bucket: number, rows: number, sum: bigint): void {
+  const known = totals.get(bucket);
+  if (known === undefined) totals.set(bucket, { rows, sum });
+  else {
+    known.rows += rows;
+    known.sum += sum;
+  }
+}
+
 /** Buckets whose count or sum differs. */
 export function compareBuckets(a: BucketSums, b: BucketSums): Set<number> {
   const differing = new Set<number>();

@@ -5,7 +5,7 @@ import type { ColumnBatch } from '../../../lakehouse/table/column.ts';
 import type { DeltaType } from '../../../lakehouse/table/schema.ts';
 import type { Snapshot } from '../../../lakehouse/table/snapshot.ts';
 import type { ColumnShape, Replaced, TableShape } from '../../log/event.ts';
-import { bucketOf, inSample, rowHash, type BucketSums } from './buckets.ts';
+import { addToBucket, bucketOf, inSample, rowHash, type BucketSums, type BucketTotals } from './buckets.ts';
 import { cellText, frame } from './canonical-lake.ts';
 import { ROW_HASH } from '../../log/bag-key.ts';
 import { addImage, imageOf, type Images } from './row-image.ts';
@@ -98,18 +98,12 @@ export function lakeSnapshot(snapshot: Snapshot, shape: TableShape): LakeSnapsho
   return {
     version: snapshot.version,
     async sums(buckets, sample) {
-      const byBucket = new Map<number, { rows: number; sum: bigint }>();
+      const byBucket: BucketTotals = new Map();
       let rows = 0;
       await eachRow((key, text) => {
         const bucket = bucketOf(key, buckets);
         if (!inSample(sample, bucket)) return;
-        const sum = rowHash(text());
-        const old = byBucket.get(bucket);
-        if (old === undefined) byBucket.set(bucket, { rows: 1, sum });
-        else {
-          old.rows += 1;
-          old.sum += sum;
-        }
+        addToBucket(byBucket, bucket, 1, rowHash(text()));
         rows += 1;
       });
       return { rows, byBucket } satisfies BucketSums;

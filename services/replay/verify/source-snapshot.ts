@@ -3,7 +3,15 @@ import type { Hasher } from '../../../contracts/engine/privacy.ts';
 import type { ColumnShape, TableShape } from '../../log/event.ts';
 import type { SourceSession, TextRow } from '../../reader/source.ts';
 import { quoteIdent, quoteList, quoteLiteral, quoteTable } from '../../reader/sql-text.ts';
-import { bucketOf, inSample, rowHash, type BucketSums, type Sample } from './buckets.ts';
+import {
+  addToBucket,
+  bucketOf,
+  inSample,
+  rowHash,
+  type BucketSums,
+  type BucketTotals,
+  type Sample,
+} from './buckets.ts';
 import { bucketExpression, canonicalCell, canonicalRow, rowHashExpression } from './canonical-source.ts';
 import { hashedRows, isHashed } from './hashed-source.ts';
 import { lakeRowsSql } from './lake-rows-sql.ts';
@@ -122,7 +130,7 @@ export async function openSourceSnapshot(
     lsn,
     close,
     async sums(buckets, sample) {
-      const byBucket = new Map<number, { rows: number; sum: bigint }>();
+      const byBucket: BucketTotals = new Map();
       let rows = 0;
       for await (const chunk of chunks()) {
         // Whole buckets are summed, whatever the condition selects: only then do they compare with the lake's.
@@ -132,8 +140,7 @@ export async function openSourceSnapshot(
              from ${chunk} and ${sampled(sample)}) s group by b`,
         );
         for (const { b: bucket, n: count, h: sum, s: chosen } of found) {
-          const old = byBucket.get(Number(bucket)) ?? { rows: 0, sum: 0n };
-          byBucket.set(Number(bucket), { rows: old.rows + Number(count), sum: old.sum + BigInt(sum ?? '0') });
+          addToBucket(byBucket, Number(bucket), Number(count), BigInt(sum ?? '0'));
           rows += Number(chosen);
         }
       }
@@ -223,17 +230,12 @@ function hashedSnapshot(
     selected: (keys) => Promise.resolve(new Set(keys)),
     selects: () => Promise.resolve(null),
     async sums(buckets, sample) {
-      const byBucket = new Map<number, { rows: number; sum: bigint }>();
+      const byBucket: BucketTotals = new Map();
       let rows = 0;
       await eachRow((key, text) => {
         const bucket = bucketOf(key, buckets);
         if (!inSample(sample, bucket)) return;
-        const old = byBucket.get(bucket);
-        if (old === undefined) byBucket.set(bucket, { rows: 1, sum: rowHash(text) });
-        else {
-          old.rows += 1;
-          old.sum += rowHash(text);
-        }
+        addToBucket(byBucket, bucket, 1, rowHash(text));
         rows += 1;
       });
       return { rows, byBucket };
