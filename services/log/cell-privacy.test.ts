@@ -5,7 +5,8 @@ import type { GateRow } from '../../contracts/engine/gate.ts';
 import { columnOf, rowEvent, shapeOf, tupleOf, UNCHANGED } from '../../test/support/row-events.ts';
 import { cellReplacer } from './cell-privacy.ts';
 import { createEnvelopeDecoder, decodeRecord } from './envelope-decode.ts';
-import { compileShapeEncoder, createEnvelopeEncoder, type RowEvent } from './envelope-encode.ts';
+import { compileShapeEncoder, createEnvelopeEncoder } from './envelope-encode.ts';
+import type { RowEvent } from './row-event.ts';
 import type { Replaced } from './event.ts';
 
 const KEY = Buffer.from('0123456789abcdef');

@@ -12,7 +12,8 @@ import {
 } from '../../test/support/row-events.ts';
 import { DecodeError } from './decode-error.ts';
 import { createEnvelopeDecoder, decodeRecord, shapeVersionOf, type DecodedEvent } from './envelope-decode.ts';
-import { compileShapeEncoder, createEnvelopeEncoder, type RowEvent } from './envelope-encode.ts';
+import { compileShapeEncoder, createEnvelopeEncoder } from './envelope-encode.ts';
+import type { RowEvent } from './row-event.ts';
 import type { TableShape } from './event.ts';
 import { lsn } from './position.ts';
 

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { columnOf as column, rowEvent as event, shapeOf, tupleOf, UNCHANGED } from '../../test/support/row-events.ts';
 import type { ColumnShape, TableShape } from './event.ts';
-import { compileShapeEncoder, createEnvelopeEncoder, EncodeError, type RowEvent } from './envelope-encode.ts';
+import { compileShapeEncoder, createEnvelopeEncoder, EncodeError } from './envelope-encode.ts';
+import type { RowEvent } from './row-event.ts';
 
 const source = { name: 'shop', database: 'sho"p' };
 const keyed = shapeOf([column('tenant', 'integer', 2), column('id', 'bigint', 1), column('body', 'text')]);

@@ -8,18 +8,11 @@
  * Envelope, one line, no schema part (field names: Debezium docs, "PostgreSQL connector, data change events"):
  *   {"before":…,"after":…,"source":{…},"op":"u","ts_ms":…,"transaction":{…},"unchanged":[…],"otherKey":{…}}
  */
-import {
-  ENVELOPE_FORMAT,
-  RECORD_HEADER_BYTES,
-  RecordFlags,
-  type ColumnShape,
-  type EventOp,
-  type TableShape,
-} from './event.ts';
-import type { Lsn } from './position.ts';
+import { ENVELOPE_FORMAT, RECORD_HEADER_BYTES, RecordFlags, type ColumnShape, type TableShape } from './event.ts';
 import { createByteSink, reserve, writeBytes, writeNatural, type ByteSink } from './byte-sink.ts';
 import { writeCell, writeNull } from './cell-encode.ts';
 import type { CellReplacer } from './cell-privacy.ts';
+import type { RowEvent } from './row-event.ts';
 import { CellKind, type Tuple } from './tuple.ts';
 import { wireFormOf, type WireForm } from './wire-kind.ts';
 
@@ -28,32 +21,6 @@ export interface EnvelopeSource {
   /** The pipeline's name (`name` in sluice.yaml). */
   readonly name: string;
   readonly database: string;
-}
-
-/** One change of one row. The reader may reuse one object: nothing of it is kept. */
-export interface RowEvent {
-  readonly op: EventOp;
-  /** RecordFlags; `otherKey` is added by the encoder. */
-  readonly flags: number;
-  readonly epoch: number;
-  readonly lsn: Lsn;
-  readonly ord: number;
-  readonly committedAtMicros: bigint;
-  /** Source transaction id, unsigned 32-bit; 0 for snapshot rows. */
-  readonly xid: number;
-  /** Wall clock of the reader, ms since 1970. */
-  readonly atMs: number;
-  /** Null for delete and truncate. */
-  readonly after: Tuple | null;
-  /** Old key or old row as pgoutput sent it; null when it sent none. */
-  readonly before: Tuple | null;
-  /** What `before` is: pgoutput's `K` (key columns only) or `O` (the whole row, replica identity FULL). */
-  readonly beforeIs: 'key' | 'row';
-  /** On the two halves of a key change: a tuple whose key columns are the other half's key. */
-  readonly otherKey: Tuple | null;
-  /** Debezium's transaction block: place among all events of the transaction, and among those of this table, from 1. 0 = none. */
-  readonly totalOrder: number;
-  readonly collectionOrder: number;
 }
 
 export interface EncodedRecord {

@@ -13,9 +13,9 @@ import {
   createEnvelopeEncoder,
   type EncodedRecord,
   type EnvelopeSource,
-  type RowEvent,
   type ShapeEncoder,
 } from './envelope-encode.ts';
+import { rowEventAt } from './row-event.ts';
 import type { TableShape } from './event.ts';
 import { LogError } from './log.ts';
 import type { Lsn } from './position.ts';
@@ -269,22 +269,8 @@ export function rowBlockRecords(block: RowBlock): (row: number) => EncodedRecord
     starts: new Int32Array(width),
     ends: new Int32Array(width),
   };
-  const event: { -readonly [K in keyof RowEvent]: RowEvent[K] } = {
-    op: 'r',
-    flags: 0,
-    epoch: block.epoch,
-    lsn: block.lsn,
-    ord: 0,
-    committedAtMicros: block.committedAtMicros,
-    xid: 0,
-    atMs: block.atMs,
-    after: tuple,
-    before: null,
-    beforeIs: 'key',
-    otherKey: null,
-    totalOrder: 0,
-    collectionOrder: 0,
-  };
+  const event = rowEventAt('r', block);
+  event.after = tuple;
   return (row) => {
     for (let i = 0; i < block.columns.length; i++) {
       const { starts, lengths } = block.columns[i] as BlockColumn;

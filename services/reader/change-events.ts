@@ -3,7 +3,8 @@
  * ours: 2n for the whole change or the delete half of a key change, 2n+1 for its insert half (DESIGN section 4).
  * What is already in the log (at or below the resumed position) is counted and not written again.
  */
-import type { createEnvelopeEncoder, RowEvent, ShapeEncoder } from '../log/envelope-encode.ts';
+import type { createEnvelopeEncoder, ShapeEncoder } from '../log/envelope-encode.ts';
+import { rowEventAt } from '../log/row-event.ts';
 import type { EventOp } from '../log/event.ts';
 import type { Lsn } from '../log/position.ts';
 import { CellKind, type Tuple } from '../log/tuple.ts';
@@ -61,28 +62,12 @@ export interface ChangeEventsOptions {
   readonly resume: { readonly lsn: Lsn; readonly ord: number };
 }
 
-type MutableEvent = { -readonly [K in keyof RowEvent]: RowEvent[K] };
-
 export function createChangeEvents(options: ChangeEventsOptions): ChangeEvents {
   const { epoch, encoder, claims, resume } = options;
   let transaction: TransactionInWork | null = null;
   let serial = 0;
-  const event: MutableEvent = {
-    op: 'c',
-    flags: 0,
-    epoch,
-    lsn: 0n as Lsn,
-    ord: 0,
-    committedAtMicros: 0n,
-    xid: 0,
-    atMs: 0,
-    after: null,
-    before: null,
-    beforeIs: 'key',
-    otherKey: null,
-    totalOrder: 0,
-    collectionOrder: 0,
-  };
+  /** Filled anew for each change: place and rows below are the first one's. */
+  const event = rowEventAt('c', { epoch, lsn: 0n as Lsn, committedAtMicros: 0n, atMs: 0 });
 
   const inWork = (): TransactionInWork => {
     if (transaction === null) throw new ReaderError('PGOUTPUT_INVALID', 'a row change outside of a transaction');

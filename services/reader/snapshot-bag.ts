@@ -8,7 +8,7 @@
  * The snapshot ends with its session: after a kill the load begins anew, with the clear mark.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { RowEvent } from '../log/envelope-encode.ts';
+import { rowEventAt, type MutableRowEvent, type RowEvent } from '../log/row-event.ts';
 import { CellKind } from '../log/tuple.ts';
 import { bagKey } from './bag-rows.ts';
 import { createBagLoad, type BagLoad } from './bag-load.ts';
@@ -188,25 +188,10 @@ async function atMark<T extends string>(
   });
 }
 
-type MutableEvent = { -readonly [K in keyof RowEvent]: RowEvent[K] };
-
-function eventAt(ports: BagPorts, op: 'r' | 'd', at: MarkPlace): MutableEvent {
-  return {
-    op,
-    flags: 0,
-    epoch: ports.epoch,
-    lsn: at.lsn,
-    ord: 0,
-    committedAtMicros: at.committedAtMicros,
-    xid: 0,
-    atMs: ports.clock(),
-    after: null,
-    before: null,
-    beforeIs: 'row',
-    otherKey: null,
-    totalOrder: 0,
-    collectionOrder: 0,
-  };
+function eventAt(ports: BagPorts, op: 'r' | 'd', { lsn, committedAtMicros }: MarkPlace): MutableRowEvent {
+  const event = rowEventAt(op, { epoch: ports.epoch, lsn, committedAtMicros, atMs: ports.clock() });
+  event.beforeIs = 'row';
+  return event;
 }
 
 async function writeRows(

@@ -3,7 +3,8 @@
  * position is the high mark's LSN with ordinals 0, 2, 4 …, so that what the stream brings later is newer. Where the log takes
  * them, rows that go as they are go column by column, as blocks (services/log/row-block.ts).
  */
-import type { createEnvelopeEncoder, RowEvent, ShapeEncoder } from '../log/envelope-encode.ts';
+import type { createEnvelopeEncoder, ShapeEncoder } from '../log/envelope-encode.ts';
+import { rowEventAt } from '../log/row-event.ts';
 import { RecordFlags } from '../log/event.ts';
 import type { Lsn } from '../log/position.ts';
 import { CellKind, type Tuple } from '../log/tuple.ts';
@@ -40,8 +41,6 @@ export interface EmittedChunk {
   readonly lastOrd: number;
 }
 
-type MutableEvent = { -readonly [K in keyof RowEvent]: RowEvent[K] };
-
 /** Text of a block, at most: what a reader of the log holds of it at a time. */
 const BLOCK_BYTES_MAX = 2 * 1024 * 1024;
 /** JSON can be six times as long as its text, and has names: a row above this share of the record limit goes by itself. */
@@ -52,22 +51,8 @@ export function emitChunk(chunk: ChunkRows, options: EmitOptions): EmittedChunk 
   const { lsn } = options.at;
   const columns = shape.columns.length;
   const tuple = createChunkTuple(columns);
-  const event: MutableEvent = {
-    op: 'r',
-    flags: 0,
-    epoch,
-    lsn,
-    ord: 0,
-    committedAtMicros: options.at.committedAtMicros,
-    xid: 0,
-    atMs: options.atMs,
-    after: tuple,
-    before: null,
-    beforeIs: 'key',
-    otherKey: null,
-    totalOrder: 0,
-    collectionOrder: 0,
-  };
+  const event = rowEventAt('r', { ...options.at, epoch, atMs: options.atMs });
+  event.after = tuple;
   const recording = recorder !== null && !recorder.isEmpty && shape.keyColumns.length > 0;
   const { taken } = options;
   const blocks =
@@ -186,23 +171,8 @@ function createBlockWriter(options: EmitOptions, columns: number): BlockWriter {
 /** A TRUNCATE event in every partition, at a watermark's place: what is older goes. */
 export function emitClear(options: Omit<EmitOptions, 'recorder' | 'rowBlocks'>, partitions: number): void {
   const { encoder, shape, batch, claims, epoch, topic, atMs } = options;
-  const { lsn, committedAtMicros } = options.at;
-  const event: RowEvent = {
-    op: 't',
-    flags: 0,
-    epoch,
-    lsn,
-    ord: 0,
-    committedAtMicros,
-    xid: 0,
-    atMs,
-    after: null,
-    before: null,
-    beforeIs: 'key',
-    otherKey: null,
-    totalOrder: 0,
-    collectionOrder: 0,
-  };
+  const { lsn } = options.at;
+  const event = rowEventAt('t', { ...options.at, epoch, atMs });
   for (let partition = 0; partition < partitions; partition++) {
     addRecord(batch, encoder.encode(shape, event), { topic, partition, epoch, lsn, ord: 0 }, claims);
   }

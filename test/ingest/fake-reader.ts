@@ -2,7 +2,7 @@
 import type { EventLog, LogWriter, OutgoingRecord } from '../../services/log/log.ts';
 import type { LogOffset, Lsn } from '../../services/log/position.ts';
 import { lsn } from '../../services/log/position.ts';
-import type { RowEvent } from '../../services/log/envelope-encode.ts';
+import type { RowEvent } from '../../services/log/row-event.ts';
 import { compileShapeEncoder, createEnvelopeEncoder } from '../../services/log/envelope-encode.ts';
 import type { ShapeEncoder } from '../../services/log/envelope-encode.ts';
 import type { Mark, TableShape } from '../../services/log/event.ts';

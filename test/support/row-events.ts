@@ -1,7 +1,7 @@
 /** Shapes, tuples and row events for tests, from plain text cells. */
 import type { ColumnShape, TableShape } from '../../services/log/event.ts';
 import { lsn } from '../../services/log/position.ts';
-import type { RowEvent } from '../../services/log/envelope-encode.ts';
+import type { RowEvent } from '../../services/log/row-event.ts';
 import { CellKind, type Tuple } from '../../services/log/tuple.ts';
 
 export const UNCHANGED = Symbol('unchanged');
