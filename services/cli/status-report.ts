@@ -47,9 +47,9 @@ export interface StatusReport {
     readonly announced: readonly string[];
   } | null;
   readonly consistent: { readonly lsn: string; readonly markSequence: number } | null;
-  /** Null: one process has every table. */
   /** The stream as a whole: the log, or the lake under what belongs to no table. */
   readonly stream: { readonly trouble: Trouble | null } | null;
+  /** Null: one process has every table. */
   readonly workers: {
     readonly workers: number;
     readonly tables: number;
