@@ -6,7 +6,6 @@ import { lakeColumnName } from '../engine/lake-name.ts';
 import type { Column, Contract, TableContract } from '../engine/model.ts';
 import { lakeMapping } from '../engine/privacy.ts';
 import { deltaTypeText, TypeMappingError } from '../engine/type-table.ts';
-import type { DeltaTypeName } from '../engine/type-table.ts';
 import { findingAt } from './drift-finding.ts';
 
 /** `live` sharpens what an enum or a domain becomes; null when the database was not asked. */
@@ -100,5 +99,5 @@ function typeText(type: unknown): string {
   if (typeof type === 'string') return type;
   const array =
     typeof type === 'object' && type !== null && 'type' in type && type.type === 'array' && 'elementType' in type;
-  return array ? deltaTypeText(type as unknown as DeltaTypeName) : 'struct or map';
+  return array ? `array<${typeText(type.elementType)}>` : 'struct or map';
 }

@@ -225,6 +225,15 @@ describe('--lake', () => {
     ]);
   });
 
+  it('an array of structs where the contract has text is a finding, not a crash', async () => {
+    const struct = { type: 'struct', fields: [{ name: 'a', type: 'long', nullable: true, metadata: {} }] };
+    const array = { type: 'array', elementType: struct, containsNull: true };
+    const fields = FIELDS.map((field) => (field.name === 'email' ? { ...field, type: array } : field));
+    const run = await check(['--lake', 'x'], lake(fields));
+    expect(run).toMatchObject({ exit: 1, found: ['error LAKE_TYPE_DRIFT orders.email'] });
+    expect(run.messages.join()).toContain('the Delta table has array<struct or map>');
+  });
+
   it('a dropped private column that the lake still has is an error', async () => {
     write([/piiAction, value: hash/, 'piiAction, value: drop']);
     expect((await check(['--lake', 'x'], lake(FIELDS))).found).toEqual(['error PII_IN_LAKE orders.email']);
