@@ -8,7 +8,7 @@ import { parseLsn, type Lsn } from '../log/position.ts';
 import { ContinuityError } from './attach.ts';
 import { listTables, matchesGlobs, type SourceTable } from './catalog.ts';
 import { rewriteOf, sourceBreak, tableBreak, type TableNow } from './continuity.ts';
-import { MESSAGE_PREFIX } from './message-pump.ts';
+import { MARK_PREFIX, MESSAGE_PREFIX } from './message-pump.ts';
 import { findPublication, requireComplete, type Publication } from './publication.ts';
 import { ReaderError } from './reader-error.ts';
 import type { ReaderLimits, ReaderOptions } from './reader-options.ts';
@@ -18,7 +18,7 @@ import { findSlot } from './slot.ts';
 import { slotInsurance, type SlotInsurance, type SlotSample } from './slot-insurance.ts';
 import type { SourceSession } from './source.ts';
 import { tableKey } from './table-key.ts';
-import { takesEvents, type TableRoute } from './table-route.ts';
+import { isAltered, takesEvents, type TableRoute } from './table-route.ts';
 import { leaves, publishedTable, seenOf } from './table-selection.ts';
 import { parseSnapshot } from './visibility.ts';
 
@@ -73,7 +73,7 @@ export function createMonitor(run: ReaderRun, options: ReaderOptions, limits: Re
         let look = options.clock() + limits.contractsMs;
         while (!stopped) {
           const at = options.clock();
-          if (at >= next) {
+          if (at >= next || run.registry.routes().some(isAltered)) {
             next = at + limits.heartbeatMs;
             await heartbeat(session);
           }
@@ -138,6 +138,9 @@ async function compareTables(
   options: ReaderOptions,
   seen: Map<TableRoute, TableNow>,
 ): Promise<void> {
+  // What is altered from here on is looked at the next time.
+  const altered = run.registry.routes().filter(isAltered);
+  const alterations = altered.map((route) => route.alterations);
   const tables = await listTables(session);
   const publication = await findPublication(session, options.publication);
   if (publication === null) {
@@ -184,6 +187,9 @@ async function compareTables(
       run.appender.noteTable(route.state);
     }
   }
+  for (const [index, route] of altered.entries()) route.alterationsSeen = alterations[index] ?? 0;
+  // A mark that no longer withholds them, at once.
+  if (altered.length > 0) await session.query(`SELECT pg_logical_emit_message(true, '${MARK_PREFIX}', '')`);
   for (const table of tables) {
     const known = run.registry.find(table.schema, table.table);
     if (

@@ -17,7 +17,7 @@ import type { SnapshotRunner } from './snapshot.ts';
 import { restartPlan } from './snapshot-plan.ts';
 import { bareFromRelation, currentKey, describeColumns, keyOf, type ShapeHistory } from './shapes.ts';
 import { leavesRowsBehind, type TablePrivacy } from './table-privacy.ts';
-import { createTableRoute, tableName, takesEvents, type TableRoute } from './table-route.ts';
+import { createTableRoute, isAltered, tableName, takesEvents, type TableRoute } from './table-route.ts';
 import { nameClash } from './table-names.ts';
 import { newTableState, refusalOf } from './table-selection.ts';
 import { parseSnapshot } from './visibility.ts';
@@ -292,6 +292,7 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
       route.shapeChanges++;
     }
     if (!takesEvents(route.state) || before === null) return;
+    if (shape.version !== before.version) route.alterations++;
     if (shape.oid !== route.state.oid) {
       const detail = `table ${route.schema}.${route.table} had OID ${route.state.oid} and is now another table, OID ${shape.oid}`;
       stop(route, { state: 'TABLE_REPLACED', detail, remedy: REPAIR(route) });
@@ -366,7 +367,7 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     },
     snapshotting: () =>
       [...byName.values()]
-        .filter((route) => route.state.phase === 'snapshotting')
+        .filter((route) => route.state.phase === 'snapshotting' || isAltered(route))
         .map((route) => tableName(route.schema, route.table)),
     resnapshot,
     async repair(route, exact) {

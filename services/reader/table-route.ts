@@ -21,6 +21,10 @@ export interface TableRoute {
   encoder: ShapeEncoder | null;
   /** Rises when a RELATION brought another shape. */
   shapeChanges: number;
+  /** Shapes that followed another one, since this run began: DDL that may have written values without row events. */
+  alterations: number;
+  /** Of these, how many the catalog was looked at for. */
+  alterationsSeen: number;
   state: TableState;
   /** Set while chunks of the table are being read. */
   recorder: KeyRecorder | null;
@@ -46,6 +50,8 @@ export function createTableRoute(pipeline: string, state: TableState, partitions
     partitions,
     encoder: null,
     shapeChanges: 0,
+    alterations: 0,
+    alterationsSeen: 0,
     state,
     recorder: null,
     bag: null,
@@ -54,6 +60,11 @@ export function createTableRoute(pipeline: string, state: TableState, partitions
     events: 0n,
     snapshotRows: 0n,
   };
+}
+
+/** Whether a table whose rows the log holds has to be read again is not known until the catalog was looked at. */
+export function isAltered(route: TableRoute): boolean {
+  return takesEvents(route.state) && route.alterations > route.alterationsSeen;
 }
 
 /** Compiled encoders by shape version: a table that changes to and fro compiles each shape once. */

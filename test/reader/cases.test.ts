@@ -280,6 +280,26 @@ describe('reader cases', () => {
     expect((await harness.events('t')).length).toBe(before);
   });
 
+  it('case 14: no mark behind altered rows calls the table whole before the catalog was looked at, and that is at once', async () => {
+    await db.query('create table t (id int primary key, a text); insert into t select g from generate_series(1, 50) g');
+    harness = await openHarness(db);
+    const reader = await harness.start({ limits: { heartbeatMs: 600_000 } });
+    await harness.snapshotsDone(reader);
+    await harness.caughtUp(reader);
+    expect((await harness.marks()).at(-1)?.snapshotting).toEqual([]);
+    await db.query(`alter table t add column d text default 'x'`);
+    await db.query(`update t set a = 'first of the new shape' where id = 1`);
+    await harness.caughtUp(reader);
+    const changed = (await harness.events('t')).find(({ op }) => op === 'u');
+    const behind = (await harness.marks()).find(({ lsn }) => lsn >= (changed?.lsn ?? 0n));
+    expect(behind?.snapshotting).toEqual(['public.t']);
+    await waitFor('the rows of before, with their default', async () => {
+      await expectEqual('t', ['id', 'a', 'd']);
+      return true;
+    });
+    await waitFor('a mark that calls it whole', async () => (await harness.marks()).at(-1)?.snapshotting.length === 0);
+  });
+
   it('case 15: stored generated columns are sent where the version can, and never become NULL', async () => {
     await db.query(`create table t (id int primary key, a text, b text, full_name text generated always as (a || b) stored, v int generated always as (id * 2) virtual);
       insert into t values (1, 'x', 'y')`);

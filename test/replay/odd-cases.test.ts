@@ -161,11 +161,7 @@ suite('a replay', { timeout: 240_000 }, () => {
     await database.query(`update s set id = id + 50000, added = null where id between 10 and 20`);
     await database.query(`alter table s rename column old to renamed; update s set renamed = 'new name' where id = 1`);
     await database.query(`alter table s drop column kept; update s set renamed = 'without kept' where id = 2`);
-    // A renamed column is read again; verify may look before the reader has seen that it has to.
-    await waitFor('the re-read of the renamed column', async () => {
-      await pipeline.expectEqual('s');
-      return true;
-    });
+    await pipeline.expectEqual('s');
     const done = await replay('s', '--json');
     expect(done.code, done.err).toBe(0);
     expect(first(done)).toMatchObject({ applied: 0, unsettledKeys: 0 });
