@@ -253,8 +253,10 @@ export function createMessagePump(ports: PumpPorts, start: Cut): MessagePump {
 
   const idle = async (): Promise<void> => {
     const now = ports.clock();
+    // A commit that brought no record of its own still ends its transaction: whoever waits for a consistent place waits for it.
+    const pending = appender.dirty || (appender.position.open && !cut().open);
     if (!appender.busy) {
-      const due = appender.dirty && now - state.lastFlushMs >= ports.flushIntervalMs;
+      const due = pending && now - state.lastFlushMs >= ports.flushIntervalMs;
       const idleDue = state.markWanted || now - appender.lastMarkAtMs >= ports.idleMarkMs;
       if (due || idleDue) {
         state.markWanted = false;
@@ -262,7 +264,7 @@ export function createMessagePump(ports: PumpPorts, start: Cut): MessagePump {
         await flush();
       }
     } else if (appender.failed) await appender.settled();
-    const untilFlush = appender.dirty ? Math.max(1, state.lastFlushMs + ports.flushIntervalMs - now) : ports.idleMarkMs;
+    const untilFlush = pending ? Math.max(1, state.lastFlushMs + ports.flushIntervalMs - now) : ports.idleMarkMs;
     await inbox.wait(Math.min(untilFlush, 1000));
   };
   /** The keepalive's position becomes ours: every transaction that committed below it has been received. */

@@ -1,0 +1,119 @@
+/** When the pump writes to the log. The stream's messages are PostgreSQL's bytes; the log and the row encoding are fakes. */
+import { expect, it } from 'vitest';
+import { MARK_FORMAT, type Mark } from '../log/event.ts';
+import type { LogWriter } from '../log/log.ts';
+import type { LogOffset, Lsn } from '../log/position.ts';
+import type { ChangeEvents, TransactionInWork } from './change-events.ts';
+import { createLogAppender } from './log-appender.ts';
+import { createMessagePump } from './message-pump.ts';
+import type { ReaderPosition } from './reader-state.ts';
+import { createStreamInbox } from './stream-inbox.ts';
+import { createUnseenTransactions } from './visibility.ts';
+
+const TOPIC = 'shop.public.orders';
+
+function message(letter: string, ...numbers: readonly (readonly [bytes: 1 | 2 | 4 | 8, value: bigint])[]): Buffer {
+  const parts = numbers.map(([bytes, value]) => {
+    const part = Buffer.alloc(8);
+    part.writeBigInt64BE(value);
+    return part.subarray(8 - bytes);
+  });
+  return Buffer.concat([Buffer.from(letter), ...parts]);
+}
+const begin = (lsn: bigint): Buffer => message('B', [8, lsn], [8, 0n], [4, 700n]);
+const commit = (lsn: bigint): Buffer => message('C', [1, 0n], [8, lsn], [8, lsn + 8n], [8, 0n]);
+const relation = Buffer.concat([message('R', [4, 1n]), Buffer.from('public\0orders\0d'), Buffer.from([0, 0])]);
+const insert = Buffer.concat([message('I', [4, 1n]), Buffer.from('N'), Buffer.from([0, 0])]);
+
+const START: ReaderPosition = {
+  logId: 'log',
+  systemId: '1',
+  timeline: 1,
+  database: 'shop',
+  slot: 'shop',
+  publication: 'shop',
+  epoch: 1,
+  lsn: 1n as Lsn,
+  ord: 0,
+  open: false,
+  confirmLsn: 1n as Lsn,
+  sequence: 0,
+  bytes: 0n,
+  sourceTimeMicros: 0n,
+  unseenXids: [],
+};
+
+function pumpOver() {
+  const marks: Mark[] = [];
+  const writer: LogWriter = {
+    recordBytesMax: 1000,
+    append: async (_records, controls) => {
+      const next = new Map([[TOPIC, new Map([[0, 1n as LogOffset]])]]);
+      for (const { topic, value } of controls?.(next) ?? [])
+        if (topic.endsWith('__progress') && value !== null) marks.push(JSON.parse(value.toString()) as Mark);
+      return next;
+    },
+    close: async () => undefined,
+  };
+  const appender = createLogAppender({
+    name: 'shop',
+    writer,
+    identity: START,
+    position: START,
+    offsets: new Map(),
+    unseenXids: () => [],
+    snapshotting: () => [],
+    clock: Date.now,
+    afterAppend: async () => undefined,
+  });
+  let transaction: TransactionInWork | null = null;
+  const changes: ChangeEvents = {
+    begin: ({ xid, finalLsn }) =>
+      (transaction = { xid, lsn: finalLsn as Lsn, committedAtMicros: 0n, changes: 0, written: 0, serial: 0 }),
+    get transaction() {
+      return transaction;
+    },
+    end: () => (transaction = null),
+    insert() {
+      appender.batch.records.push({ topic: TOPIC, key: null, value: Buffer.from('{}'), header: Buffer.alloc(0) });
+      if (transaction !== null) transaction.changes++;
+    },
+    update: () => undefined,
+    remove: () => undefined,
+    truncate: () => undefined,
+    lastOrd: () => ((transaction?.changes ?? 0) - 1) * 2,
+  };
+  const inbox = createStreamInbox({ pause: () => undefined, resume: () => undefined }, 1000);
+  const pump = createMessagePump(
+    {
+      inbox,
+      changes,
+      appender,
+      unseen: createUnseenTransactions(),
+      resolve: () => null,
+      watermark: () => null,
+      streamed: null,
+      clock: Date.now,
+      flushIntervalMs: 5,
+      idleMarkMs: 60_000,
+    },
+    START,
+  );
+  return { pump, marks, send: (bytes: Buffer) => inbox.push(bytes, 0, bytes.length) };
+}
+
+it('ends the mark of an open transaction as soon as its commit has come, although that brings no record', async () => {
+  const { pump, marks, send } = pumpOver();
+  const running = pump.run();
+  try {
+    for (const bytes of [begin(100n), relation, insert]) send(bytes);
+    await expect.poll(() => marks.map(({ open }) => open)).toEqual([false, true]);
+    send(commit(100n));
+    await expect.poll(() => marks.map(({ open }) => open)).toEqual([false, true, false]);
+    expect(marks.at(-1)).toMatchObject({ formatVersion: MARK_FORMAT, lsn: '0/64', sequence: 3 });
+    expect(pump.received).toBe(108n);
+  } finally {
+    pump.stop();
+    await running;
+  }
+});
