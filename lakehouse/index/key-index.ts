@@ -342,7 +342,9 @@ function indexOver(
       return true;
     },
     async reset() {
-      await Promise.all([flushLine, mergeLine]);
+      await flushLine;
+      // Read only now: a flush that ends begins the merges that it made due.
+      await mergeLine;
       failure = null;
       resets++;
       places.forget();
