@@ -128,11 +128,10 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     const table = await target.main();
     lakeSchema = await target.schema();
     await watch.take();
-    const stood = await readPosition((appId) => table.txnVersion(appId), name, tail.nextOffsets.keys());
     const plan = await usePlan();
     await contracts.keep(plan, shape());
     const nowMs = options.now();
-    await reposition({ name, topicName: topic, topic: watch.identity(), table, plan, checkpoint, stood, tail, nowMs });
+    await reposition({ name, topicName: topic, topic: watch.identity(), table, plan, checkpoint, tail, nowMs });
     await query.open();
   }
 

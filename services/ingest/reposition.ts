@@ -11,8 +11,8 @@ import { progressBounds, readMarks } from '../stream/sources/mark-feed.ts';
 import type { Checkpoint } from '../stream/checkpoint.ts';
 import { createColumnBuilder } from './columns/create-builder.ts';
 import type { TablePlan } from './table-plan.ts';
-import { txnsOf } from './txn-ids.ts';
-import type { CommittedPosition, StreamPosition, TopicIdentity } from './txn-ids.ts';
+import { committedPartitions, readPosition, txnsOf } from './txn-ids.ts';
+import type { StreamPosition, TopicIdentity } from './txn-ids.ts';
 
 /** Where the log ends, as one table sees it: what is read behind this place is not read twice, and nothing of it is skipped. */
 export interface LogTail {
@@ -65,21 +65,25 @@ export interface RepositionOptions {
   readonly table: MergeTable;
   readonly plan: TablePlan;
   readonly checkpoint: Checkpoint;
-  /** Null: the table has no batch of this pipeline. */
-  readonly stood: CommittedPosition | null;
   readonly tail: LogTail;
   readonly nowMs: number;
 }
 
 export async function reposition(options: RepositionOptions): Promise<void> {
-  const { name, stood, tail, nowMs, checkpoint } = options;
+  const { name, table, tail, nowMs, checkpoint } = options;
+  const txnVersion = (appId: string): Promise<bigint | null> => table.txnVersion(appId);
+  // What the tail does not name was in a topic that is gone, and begins anew in the one that comes.
+  const gone = (await committedPartitions(txnVersion, name)).map((partition) => [partition, 0n as LogOffset] as const);
+  const nextOffsets = new Map([...gone, ...tail.nextOffsets]);
+  /** Null: the table has no batch of this pipeline. */
+  const stood = await readPosition(txnVersion, name, nextOffsets.keys());
   const batchId = stood === null ? 0n : stood.batchId + 1n;
   const position: StreamPosition = {
     epoch: stood?.epoch ?? 1,
     lsn: tail.lsn ?? stood?.lsn ?? 0n,
     markSequence: tail.markSequence,
     progressOffset: tail.progressOffset,
-    nextOffsets: tail.nextOffsets,
+    nextOffsets,
     holdBack: new Map(),
   };
   // A place that Spark's form of the checkpoint knows as a batch like any other.
@@ -87,12 +91,12 @@ export async function reposition(options: RepositionOptions): Promise<void> {
     batchId,
     timestampMs: nowMs,
     topic: options.topicName,
-    from: tail.nextOffsets,
-    to: tail.nextOffsets,
+    from: nextOffsets,
+    to: nextOffsets,
     conf: { 'sluice.mark': String(tail.markSequence), 'sluice.progress': String(tail.progressOffset) },
   });
-  const prepared = await options.table.prepare(withoutRows(options.plan));
-  await options.table.commit(prepared, {
+  const prepared = await table.prepare(withoutRows(options.plan));
+  await table.commit(prepared, {
     txns: txnsOf(name, batchId, position, options.topic),
     info: { 'sluice.batch': String(batchId), 'sluice.repositioned': 'true', 'sluice.mark': String(tail.markSequence) },
     timestampMs: nowMs,

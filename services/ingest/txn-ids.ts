@@ -76,6 +76,16 @@ export interface CommittedPosition extends StreamPosition {
   readonly topicFingerprint: bigint | null;
 }
 
+/** Partitions that a table has an offset of; a topic numbers its own from 0 on without a gap. */
+export async function committedPartitions(
+  txnVersion: (appId: string) => Promise<bigint | null>,
+  name: string,
+): Promise<number[]> {
+  const partitions: number[] = [];
+  while ((await txnVersion(offsetAppId(name, partitions.length))) !== null) partitions.push(partitions.length);
+  return partitions;
+}
+
 /** Reads back what `txnsOf` wrote; null when the table has no batch of this pipeline. */
 export async function readPosition(
   txnVersion: (appId: string) => Promise<bigint | null>,
