@@ -27,11 +27,10 @@ const insert = Buffer.concat([message('I', [4, 1n]), Buffer.from('N'), Buffer.fr
 
 const START: ReaderPosition = {
   logId: 'log',
-  systemId: '1',
+  systemIdentifier: '1',
   timeline: 1,
   database: 'shop',
   slot: 'shop',
-  publication: 'shop',
   epoch: 1,
   lsn: 1n as Lsn,
   ord: 0,
