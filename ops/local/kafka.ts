@@ -16,6 +16,7 @@ import { kafkaProperties } from './kafka-properties.ts';
 import type { KafkaPorts, KafkaSecurity } from './kafka-properties.ts';
 import { LocalServerError } from './local-server-error.ts';
 import { fetchJars } from './maven.ts';
+import { restartable } from './restartable-server.ts';
 import { startServerProcess } from './server-process.ts';
 import type { ServerProcess } from './server-process.ts';
 import { findTool, runTool } from './toolchain.ts';
@@ -103,12 +104,7 @@ export async function startKafka(options: KafkaOptions = {}): Promise<KafkaServe
       kafkaProperties({ ports, dataDir: join(folder, 'data'), ...pick(options) }),
     );
     await format(java, libs, folder, options.security);
-    let server = await start();
-    const halt = async (): Promise<void> => {
-      server.resume();
-      server.signal('SIGTERM');
-      await server.waitForExit(STOP_TIMEOUT_MS);
-    };
+    const server = await restartable(start, STOP_TIMEOUT_MS);
     const address = (port: number | null): string[] | null => (port === null ? null : [`127.0.0.1:${port}`]);
     return {
       brokers: [`127.0.0.1:${ports.plaintext}`],
@@ -120,26 +116,14 @@ export async function startKafka(options: KafkaOptions = {}): Promise<KafkaServe
         return server.running;
       },
       async stop() {
-        if (temporary === null) {
-          if (server.running) await halt();
-          return;
-        }
+        if (temporary === null) return server.stop();
         await server.kill();
         await rm(temporary, { recursive: true, force: true, maxRetries: 5 });
       },
-      kill: async () => {
-        await server.kill();
-      },
-      async restart() {
-        if (server.running) await halt();
-        server = await start();
-      },
-      pause: () => {
-        server.pause();
-      },
-      resume: () => {
-        server.resume();
-      },
+      kill: server.kill,
+      restart: server.restart,
+      pause: server.pause,
+      resume: server.resume,
     };
   } catch (error) {
     if (temporary !== null) await rm(temporary, { recursive: true, force: true });

@@ -12,6 +12,7 @@ import { userCacheFolder } from './cache-folder.ts';
 import { fetchOnce } from './fetch-once.ts';
 import { freePort } from './free-port.ts';
 import { LocalServerError } from './local-server-error.ts';
+import { restartable } from './restartable-server.ts';
 import { startServerProcess } from './server-process.ts';
 import type { ServerProcess } from './server-process.ts';
 import { runTool } from './toolchain.ts';
@@ -88,12 +89,7 @@ export async function startS3(options: S3Options = {}): Promise<S3Server> {
   };
   try {
     for (const name of ['iam', 'metadata', 'buckets']) await mkdir(join(folder, name), { recursive: true });
-    let server = await start();
-    const halt = async (): Promise<void> => {
-      server.resume();
-      server.signal('SIGTERM');
-      await server.waitForExit(STOP_TIMEOUT_MS);
-    };
+    const server = await restartable(start, STOP_TIMEOUT_MS);
     return {
       endpoint,
       region: 'us-east-1',
@@ -114,22 +110,13 @@ export async function startS3(options: S3Options = {}): Promise<S3Server> {
         await runTool(program, [...admin, ...insecure, ...account], { what: 'creating an S3 account' });
       },
       async stop() {
-        if (server.running) await halt();
+        await server.stop();
         if (temporary !== null) await rm(temporary, { recursive: true, force: true, maxRetries: 5 });
       },
-      kill: async () => {
-        await server.kill();
-      },
-      async restart() {
-        if (server.running) await halt();
-        server = await start();
-      },
-      pause: () => {
-        server.pause();
-      },
-      resume: () => {
-        server.resume();
-      },
+      kill: server.kill,
+      restart: server.restart,
+      pause: server.pause,
+      resume: server.resume,
     };
   } catch (error) {
     if (temporary !== null) await rm(temporary, { recursive: true, force: true });

@@ -2,7 +2,6 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Command } from 'commander';
 import { afterAll, describe, expect, it } from 'vitest';
 import { bytesSource } from '../../lakehouse/parquet/byte-source.ts';
 import { decodeParquet } from '../../lakehouse/parquet/decode.ts';
@@ -11,11 +10,9 @@ import { runSql } from '../../lakehouse/read/sql.ts';
 import { createFileStore } from '../../lakehouse/store/file-store.ts';
 import type { DeltaType, StructType } from '../../lakehouse/table/schema.ts';
 import { openSnapshot } from '../../lakehouse/table/snapshot.ts';
-import type { CliContext } from '../../services/cli/command.ts';
 import { sqlCommand } from '../../services/cli/commands/sql.ts';
-import { explainFailure } from '../../services/cli/explain-failure.ts';
-import { parseConfig } from '../../services/runtime/config.ts';
 import { canonicalRows } from '../support/canonical-rows.ts';
+import { runCommand, type CommandResult } from '../support/command-in-process.ts';
 import { HAS_DELTA_TABLES, deltaTable, deltaTables } from './delta-tables.ts';
 
 if (!HAS_DELTA_TABLES) process.stdout.write('skipped: SQL over foreign tables: ../shared/delta-tables is not there\n');
@@ -70,35 +67,7 @@ describe.skipIf(!HAS_DELTA_TABLES)('SQL', () => {
 const folder = mkdtempSync(join(tmpdir(), 'sluice-sql-test-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-async function sluice(...args: string[]): Promise<{ out: string; code: number; error: string }> {
-  let out = '';
-  let code = -1;
-  let error = '';
-  const context: CliContext = {
-    env: {},
-    cwd: folder,
-    out: (text) => void (out += text),
-    err: () => {},
-    isTty: false,
-    loadConfig: () => parseConfig({ text: `lake: {uri: ${folder}}`, file: 'sluice.yaml', env: {}, readFile: () => '' }),
-    signal: new AbortController().signal,
-    run:
-      (action) =>
-      async (...given) => {
-        try {
-          code = await action(...given);
-        } catch (thrown) {
-          const failure = explainFailure(thrown);
-          code = failure.exit;
-          error = failure.message;
-        }
-      },
-  };
-  const program = new Command('sluice').exitOverride();
-  sqlCommand(program, context);
-  await program.parseAsync(['node', 'sluice', 'sql', ...args]);
-  return { out, code, error };
-}
+const sluice = (...args: string[]): Promise<CommandResult> => runCommand(folder, sqlCommand, ['sql', ...args]);
 
 describe.skipIf(!HAS_DELTA_TABLES)('sluice sql', () => {
   const table = HAS_DELTA_TABLES ? ['--table', `t=${deltaTable('dat/deletion_vectors').path}`] : [];

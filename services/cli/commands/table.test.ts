@@ -1,7 +1,6 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Command } from 'commander';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { encodeParquet } from '../../../lakehouse/parquet/encode.ts';
 import { createFileStore } from '../../../lakehouse/store/file-store.ts';
@@ -12,46 +11,13 @@ import { createTable } from '../../../lakehouse/table/create.ts';
 import type { StructType } from '../../../lakehouse/table/schema.ts';
 import { appendBatch } from '../../../lakehouse/write/append-batch.ts';
 import { collectStats } from '../../../lakehouse/table/stats.ts';
-import { parseConfig } from '../../runtime/config.ts';
-import type { CliContext } from '../command.ts';
-import { explainFailure } from '../explain-failure.ts';
+import { runCommand, type CommandResult } from '../../../test/support/command-in-process.ts';
 import { tableCommands } from './table.ts';
 
 const lake = mkdtempSync(join(tmpdir(), 'sluice-table-cli-'));
 afterAll(() => rmSync(lake, { recursive: true, force: true }));
 
-/** What a command printed, and its exit code. */
-async function sluice(
-  ...args: string[]
-): Promise<{ readonly out: string; readonly code: number; readonly error: string }> {
-  let out = '';
-  let code = -1;
-  let error = '';
-  const context: CliContext = {
-    env: {},
-    cwd: lake,
-    out: (text) => void (out += text),
-    err: () => {},
-    isTty: false,
-    loadConfig: () => parseConfig({ text: `lake: {uri: ${lake}}`, file: 'sluice.yaml', env: {}, readFile: () => '' }),
-    signal: new AbortController().signal,
-    run:
-      (action) =>
-      async (...given) => {
-        try {
-          code = await action(...given);
-        } catch (thrown) {
-          const failure = explainFailure(thrown);
-          code = failure.exit;
-          error = failure.message;
-        }
-      },
-  };
-  const program = new Command('sluice').exitOverride();
-  tableCommands(program, context);
-  await program.parseAsync(['node', 'sluice', 'table', ...args]);
-  return { out, code, error };
-}
+const sluice = (...args: string[]): Promise<CommandResult> => runCommand(lake, tableCommands, ['table', ...args]);
 
 const SCHEMA: StructType = {
   type: 'struct',
