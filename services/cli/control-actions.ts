@@ -14,6 +14,7 @@ import { ConfigError, ExitCode, SluiceError } from '../runtime/errors.ts';
 import type { FailpointHook } from '../runtime/failpoints.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import { replayParts, requireOwnTopics } from './assemble/replay-parts.ts';
+import { writeDifferences } from './found-differences.ts';
 import { readBackfills, writeBackfills } from './kept-backfills.ts';
 import { tailOf, tailText } from './log-tail-text.ts';
 import { tableControl } from './control-tables.ts';
@@ -163,7 +164,7 @@ export async function createControl(
       const keys = keysOf(body);
       return { rows: await readerOf(pipeline).fetchKeys(schema, table, keys, body['removeAbsent'] === true) };
     },
-    verified: (body) => {
+    verified: async (body) => {
       const { mismatches, coverage } = body;
       if (typeof mismatches !== 'number' || typeof coverage !== 'number' || !(mismatches >= 0))
         throw new ConfigError('a verification has mismatches and coverage', 'give two numbers');
@@ -173,9 +174,13 @@ export async function createControl(
       metrics.verifyMismatches.inc({ table }, mismatches);
       metrics.verifyCoverage.set({ table }, coverage);
       // A part of the rows says that there is a difference, and not that there is none.
-      if (mismatches > 0) pipeline.verified.set(table, { mismatches, atMs: Date.now() });
-      else if (body['whole'] !== false) pipeline.verified.delete(table);
-      return Promise.resolve({ table });
+      const found = mismatches > 0 ? { mismatches, atMs: Date.now() } : null;
+      if (found !== null) pipeline.verified.set(table, found);
+      if (found !== null || (body['whole'] !== false && pipeline.verified.has(table))) {
+        await writeDifferences(lake, table, found);
+        if (found === null) pipeline.verified.delete(table);
+      }
+      return { table };
     },
     replay: async (body) => {
       streamOf(pipeline);

@@ -29,6 +29,7 @@ import { checkAgainstLog, checkAgainstSource } from './assemble/contract-check.t
 import { startStandingReader } from './standing-reader.ts';
 import { claimLake, IDENTITY_KEY, identityOf } from './assemble/identity.ts';
 import { takeStateFolder } from './assemble/state-folder.ts';
+import { readDifferences, type FoundDifferences } from './found-differences.ts';
 import { readPaused } from './paused-tables.ts';
 import { lakeFloor } from './assemble/lake-floor.ts';
 import { openCheckpoint, openLake, type StoreCounts } from './assemble/lake.ts';
@@ -74,8 +75,8 @@ export interface Pipeline {
   readonly lake: ObjectStore;
   readonly log: EventLog;
   readonly counts: StoreCounts;
-  /** Differences that the last verification of a table found, as `verify` and `repair` tell. */
-  readonly verified: Map<string, { readonly mismatches: number; readonly atMs: number }>;
+  /** Differences that the last verification of a table found, as `verify` and `repair` tell, or told before a restart. */
+  readonly verified: Map<string, FoundDifferences>;
   /** Why no mark comes from the log, where that has a name. */
   feedTrouble(): Trouble | null;
   /** Rejects when a part cannot go on; resolves when stopped. */
@@ -104,6 +105,7 @@ export async function startPipeline(options: PipelineOptions): Promise<Pipeline>
       await checkAgainstLog(log.reader, config.name, contracts, lake);
     if (source !== null && claimed?.slotStood === false) undo.push(() => dropUnusedSlot(source, log, config));
     let ingest: IngestHandle | null = null;
+    const verified: Pipeline['verified'] = new Map();
     const feed: Feed = {
       failed: null,
       onFailure(error) {
@@ -125,7 +127,7 @@ export async function startPipeline(options: PipelineOptions): Promise<Pipeline>
     if (parts.stream) {
       const state = log.join == null ? null : takeStateFolder(config.state);
       undo.push(() => Promise.resolve(state?.release()));
-      ingest = await openIngest(options, log, lake, state?.path ?? config.state, requests.request, feed);
+      ingest = await openIngest(options, log, lake, state?.path ?? config.state, requests.request, feed, verified);
       const started = ingest;
       undo.push(() => started.stop(BATCH_STOP_MS));
     }
@@ -141,7 +143,7 @@ export async function startPipeline(options: PipelineOptions): Promise<Pipeline>
       lake,
       log,
       counts,
-      verified: new Map(),
+      verified,
       feedTrouble: () => {
         const failed = feed.failed;
         return failed === null || failed.mark !== ingest?.status().logMark
@@ -267,6 +269,7 @@ async function openIngest(
   stateFolder: string,
   requestRows: RequestRows | null,
   feed: Feed,
+  verified: Pipeline['verified'],
 ): Promise<IngestHandle> {
   const { config, logger, metrics } = options;
   const queries = await userQueries(config, process.cwd());
@@ -305,6 +308,8 @@ async function openIngest(
     newId: randomUUID,
     failpoint: options.failpoint,
     async beforeTable(id) {
+      const found = await readDifferences(lake, id);
+      if (found !== null && !verified.has(id)) verified.set(id, found);
       await assertNotBuilt(lake, parseTableName(id));
       await settleSwap(await replayParts(config, { lake, log }, options.failpoint), parseTableName(id));
     },

@@ -238,6 +238,14 @@ logging: {level: warn}
     expect((await sluice('status')).out).toContain(`${code} VERIFY_FAILED`);
     const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
     expect(metrics).toContain('sluice_table_state{table="public.fine",state="VERIFY_FAILED"} 1');
+    service.kill('SIGTERM');
+    await service.ended;
+    service = startSluice(['run'], options);
+    await waitFor(
+      'the state to outlive the restart',
+      async () => (await stateOf('fine').catch(() => undefined))?.state === 'VERIFY_FAILED',
+      { deadlineMs: 60_000 },
+    );
     await database.query(`insert into fine values (500, 'c500', 'while it differs', 1)`);
     await mendByPage('fine', 'VERIFY_FAILED');
   });
