@@ -11,7 +11,7 @@ import { registerInfer } from './infer-command.ts';
 import { registerTest } from './test-arguments.ts';
 import { CommandError, EXIT } from './exit-code.ts';
 import type { ExitCode } from './exit-code.ts';
-import { fileFault } from './file-fault.ts';
+import { fileFault, isDiskFault } from './file-fault.ts';
 import type { Ports } from './ports.ts';
 
 const COMMANDS: readonly Register[] = [
@@ -69,7 +69,7 @@ function tell(ports: Ports, error: unknown): ExitCode {
   const unread = fileFault(error);
   if (unread !== null) {
     ports.err(`contracts: ${unread}\n`);
-    return EXIT.usage;
+    return isDiskFault(error) ? EXIT.environment : EXIT.usage;
   }
   throw error;
 }

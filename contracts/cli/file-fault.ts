@@ -12,9 +12,18 @@ const REASONS: Readonly<Record<string, string>> = {
   EACCES: 'permission denied',
   EPERM: 'not permitted',
   EISDIR: 'a folder, not a file',
+  EEXIST: 'a file stands there, no folder',
   ENOENT: 'not there, or a link to what is not there',
   ENOTDIR: 'a part of the path is a file',
   ELOOP: 'its links go round in a circle',
   ENOSPC: 'no space left',
   EROFS: 'the file system is read-only',
+  EDQUOT: 'no space left in the quota',
+  EIO: 'the device failed',
 };
+
+/** The path may be right, and the disk is not: what was asked is no bad usage. */
+export function isDiskFault(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && DISK_FAULTS.has(String(error.code));
+}
+const DISK_FAULTS: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT', 'EIO', 'EROFS']);

@@ -43,6 +43,10 @@ describe('addColumns', () => {
       `${HEAD}- name: t\n  properties:\n  - name: id\n    logicalType: integer\n    primaryKey: true\n\n# the end\nteam: {name: x}\n`,
     ],
     [
+      'behind a column that stands for another',
+      `${HEAD}  - name: t\n    properties:\n      - &a\n        <<: {name: id, logicalType: integer}\n        primaryKey: true\nservers: []\ntags: [a]\n`,
+    ],
+    [
       'without a last line break',
       `${HEAD}  - name: t\n    properties:\n      - name: id\n        logicalType: integer\n        primaryKey: true`,
     ],

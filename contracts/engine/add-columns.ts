@@ -2,7 +2,7 @@
  * New columns of a live table into a contract's text. Text is only added: what a person wrote, comments and digits too,
  * stays byte for byte.
  */
-import { Document, isMap, isSeq, parseDocument, visit } from 'yaml';
+import { Document, isMap, isNode, isSeq, parseDocument, visit } from 'yaml';
 import type { YAMLMap, YAMLSeq } from 'yaml';
 
 import type { CatalogTable } from './catalog.ts';
@@ -34,14 +34,14 @@ export function addColumns(text: string, file: string, table: CatalogTable): str
 
 /** `[{…}]` → `[{…}, {…}]` */
 function insertInline(text: string, list: YAMLSeq, added: readonly YAMLMap[]): string {
-  const last = list.items.at(-1);
+  const last = rangeOf(list.items.at(-1));
   // Right after the last entry: a comment or a comma that follows it stays where it is.
-  const offset = isMap(last) ? (last.range?.[1] ?? 0) : (list.range?.[0] ?? 0) + 1;
+  const offset = last?.[1] ?? (list.range?.[0] ?? 0) + 1;
   const items = added.map((item) => {
     visit(item, { Collection: (_key, node) => void (node.flow = true) });
     return write(item).trimEnd();
   });
-  return `${text.slice(0, offset)}${isMap(last) ? ', ' : ''}${items.join(', ')}${text.slice(offset)}`;
+  return `${text.slice(0, offset)}${last === null ? '' : ', '}${items.join(', ')}${text.slice(offset)}`;
 }
 
 function insertLines(text: string, list: YAMLSeq, added: readonly YAMLMap[]): string {
@@ -87,6 +87,9 @@ function ruleNodes(node: unknown): YAMLMap[] {
   return isSeq(node) ? node.items.filter((item) => isMap(item)) : [];
 }
 
+/** Of a column written out, or of one that stands for another (`*total`). */
+const rangeOf = (node: unknown): readonly [number, number, number] | null => (isNode(node) ? node.range : null) ?? null;
+
 interface Place {
   readonly offset: number;
   /** Columns before the dash. */
@@ -95,15 +98,13 @@ interface Place {
 
 /** After the last column's last line. */
 function insertionPlace(text: string, list: YAMLSeq): Place {
-  const last = list.items.at(-1);
-  const first = list.items[0];
-  const start = isMap(first) ? (first.range?.[0] ?? 0) : 0;
-  const lineStart = text.lastIndexOf('\n', start - 1) + 1;
-  const dash = text.slice(lineStart, start).indexOf('-');
-  const end = isMap(last) ? (last.range?.[1] ?? text.length) : text.length;
+  // The list begins with its first dash; an entry may begin lines below it, behind an anchor.
+  const dash = list.range?.[0] ?? 0;
+  const indent = dash - (text.lastIndexOf('\n', dash - 1) + 1);
+  const end = rangeOf(list.items.at(-1))?.[1] ?? text.length;
   // The value's end may stand at the line break or before a comment on the same line.
   const lineEnd = text.charAt(end - 1) === '\n' ? end : text.indexOf('\n', end) + 1 || text.length;
-  return { offset: lineEnd, indent: Math.max(0, dash) };
+  return { offset: lineEnd, indent };
 }
 
 function noList(contract: Contract, entry: TableContract): ContractError {

@@ -57,6 +57,23 @@ describe('parseContract', () => {
     expect(findings.map((finding) => finding.code)).toContain(code);
   });
 
+  it('merges what << names: own keys go before it, and of several maps the first', () => {
+    const text = TEXT.replace('- name: v', '- &v\n        name: v').concat(
+      "      - {<<: [{description: first}, *v, {description: last}], name: w}\n      - {name: x, '<<': {tags: [a]}}\n",
+    );
+    const { contract, findings } = parseContract(text, 't.yaml');
+    expect(findings.map(({ code, line }) => [code, line])).toEqual([['UNKNOWN_KEY', 21]]);
+    const merged = parseContract(text.replace("'<<': ", '<<: '), 't.yaml').contract?.tables[0]?.columns;
+    expect(contract).toBeNull();
+    expect(merged?.map((column) => [column.name, column.logicalType, column.description, column.tags])).toEqual([
+      ['id', 'integer', null, []],
+      ['v', 'number', null, []],
+      ['w', 'number', 'first', []],
+      ['x', null, null, ['a']],
+    ]);
+    expect(parseContract(text.replace("'<<': {tags: [a]}", '<<: 5'), 't.yaml').findings[0]?.code).toBe('YAML_SYNTAX');
+  });
+
   it('does not let aliases blow up', () => {
     const bomb = [
       'a: &a [x,x,x,x,x,x,x,x,x,x]',

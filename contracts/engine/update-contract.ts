@@ -47,7 +47,10 @@ export function updateContract(
   for (const [index, column] of table.columns.entries()) {
     const map = list.items[index];
     const live = fresh.columns.find(({ name }) => name === (column.physicalName ?? column.name));
-    if (!isMap(map)) continue;
+    if (!isMap(map)) {
+      session.left.push(`${column.name} stands for another entry (an alias), and was not looked at`);
+      continue;
+    }
     if (column.id === null) addId(session, map, column, index, ids);
     if (live === undefined) session.left.push(`${column.name} is no longer there: deprecate it or take it out`);
     else updateColumn(session, map, column, live);

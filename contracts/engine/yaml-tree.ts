@@ -72,7 +72,9 @@ export function readYaml(text: string): YamlTree {
   };
   const problems: YamlProblem[] = document.errors.map((error) => ({
     code: error.code === 'DUPLICATE_KEY' ? 'YAML_DUPLICATE_KEY' : 'YAML_SYNTAX',
-    message: firstLine(error.message),
+    message: /call stack/i.test(error.message)
+      ? 'maps and lists stand too deep in each other'
+      : firstLine(error.message),
     at: position(error.pos[0]),
   }));
   if (second !== undefined)
@@ -140,7 +142,12 @@ function buildMap(
   problems: YamlProblem[],
 ): MapNode {
   const entries = new Map<string, MapEntry>();
+  const merged: MapEntry[] = [];
   for (const pair of pairs) {
+    if (isMergeKey(pair.key)) {
+      merged.push(...mergedEntries(build(pair.value as YamlNode | null, at), problems));
+      continue;
+    }
     const key = build(pair.key as YamlNode, at);
     if (key.kind !== 'scalar') {
       problems.push({ code: 'YAML_UNSUPPORTED', message: 'a key must be a plain word', at: key.at });
@@ -149,7 +156,21 @@ function buildMap(
     const name = key.text;
     entries.set(name, { key: name, keyAt: key.at, value: build(pair.value as YamlNode | null, key.at) });
   }
+  for (const entry of merged) if (!entries.has(entry.key)) entries.set(entry.key, entry);
   return { kind: 'map', entries, at };
+}
+
+/** `<<: *defaults`: no part of YAML 1.2, but every other reader of contracts takes it. In quotes it is a key like any other. */
+const isMergeKey = (key: unknown): boolean => isScalar(key) && key.source === '<<' && key.type === 'PLAIN';
+
+/** Of one map, or of several, where the first that has a key gives its value. */
+function mergedEntries(from: TreeNode, problems: YamlProblem[]): MapEntry[] {
+  const maps = from.kind === 'list' ? from.items : [from];
+  return maps.flatMap((map) => {
+    if (map.kind === 'map') return [...map.entries.values()];
+    problems.push({ code: 'YAML_SYNTAX', message: "'<<' takes a map, or a list of maps", at: map.at });
+    return [];
+  });
 }
 
 function buildList(items: readonly unknown[], at: TextPosition, build: Build): ListNode {

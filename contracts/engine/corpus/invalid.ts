@@ -62,6 +62,11 @@ export const INVALID: readonly CorpusEntry[] = [
   both('id with a blank', column("{id: 'a b', name: a, logicalType: string}"), 'BAD_FORMAT'),
   both('3.1 enum', column('{name: a, logicalType: string, enum: [{value: x}]}'), 'UNKNOWN_KEY'),
   both('3.2 map without map', column32('{name: a, logicalType: map}'), 'MISSING_KEY'),
+  both(
+    '3.2 enum with the same value twice',
+    column32('{name: a, logicalType: string, enum: [{value: x, label: l}, {value: y}, {label: l, value: x}]}'),
+    'UNKNOWN_VALUE',
+  ),
   both('3.2 empty enum', column32('{name: a, logicalType: string, enum: []}'), 'OUT_OF_RANGE'),
   both('reference without dot', column('{name: a, logicalType: integer, relationships: [{to: id}]}'), 'BAD_FORMAT'),
   both(

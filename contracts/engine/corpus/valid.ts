@@ -45,6 +45,16 @@ export const VALID: readonly CorpusEntry[] = [
     '3.2 iceberg server',
     contract({ head: V32, root: "servers: [{server: s, type: iceberg, catalog: c, catalogUrl: 'https://h/c'}]\n" }),
   ),
+  ok(
+    'merge keys',
+    contract({
+      columns: [
+        '&a {name: a, logicalType: string, physicalType: text, required: true}',
+        '{<<: *a, name: b, required: false}',
+        '{name: c, <<: [{description: first}, *a]}',
+      ],
+    }),
+  ),
   ok('column without logicalType (ODCS #322)', column('{name: a, physicalType: text}')),
   ok('3.2 column without logicalType', column32('{name: a, physicalType: text}')),
   ok(

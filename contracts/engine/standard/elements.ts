@@ -153,7 +153,7 @@ function columnShape(minor: Minor, named: boolean): Shape {
   };
   if (minor === '3.2') {
     fields['semanticType'] = { shape: { kind: 'text', words: ['column', 'measure', 'dimension'] } };
-    fields['enum'] = { shape: { kind: 'list', item: enumValueShape(minor), min: 1 } };
+    fields['enum'] = { shape: { kind: 'list', item: enumValueShape(minor), min: 1, unique: true } };
   }
   return object('a column', fields, (node) => typedFields(node, minor));
 }

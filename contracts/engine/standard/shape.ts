@@ -189,18 +189,26 @@ function walkList(node: TreeNode, shape: ListOf, path: TreePath, report: Report)
   const seen = new Set<string>();
   for (const [index, item] of node.items.entries()) {
     walk(item, shape.item, [...path, index], report);
-    if (shape.unique !== true || item.kind !== 'scalar') continue;
-    const key = `${typeof item.value}:${String(item.value)}`;
+    if (shape.unique !== true) continue;
+    const key = identity(item);
     if (seen.has(key))
       report({
         code: 'UNKNOWN_VALUE',
-        message: `'${item.text}' stands twice in the list`,
+        message: `${item.kind === 'scalar' ? `'${item.text}'` : 'an equal entry'} stands twice in the list`,
         at: item.at,
         path: [...path, index],
         hint: null,
       });
     seen.add(key);
   }
+}
+
+/** Equal for entries that JSON Schema's `uniqueItems` takes for the same: the order of keys says nothing. */
+function identity(node: TreeNode): string {
+  if (node.kind === 'scalar') return `${typeof node.value}:${JSON.stringify(String(node.value))}`;
+  if (node.kind === 'list') return `[${node.items.map(identity).join()}]`;
+  const entries = [...node.entries.values()].map((entry) => `${JSON.stringify(entry.key)}=${identity(entry.value)}`);
+  return `{${entries.toSorted().join()}}`;
 }
 
 function walkObject(node: TreeNode, shape: ObjectOf, path: TreePath, report: Report): void {

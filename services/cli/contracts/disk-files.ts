@@ -11,10 +11,26 @@ export const diskFiles: FilePort = {
   read: (path) => readFileSync(path, 'utf8'),
   list: (folder) => below(folder, '').toSorted(),
   write(path, text) {
-    mkdirSync(dirname(path), { recursive: true });
-    writeFileSync(path, text);
+    makeFolder(dirname(path));
+    try {
+      writeFileSync(path, text);
+    } catch (error) {
+      // A full disk shows at the write, and that error names no file.
+      throw error instanceof Error && !('path' in error) ? Object.assign(error, { path }) : error;
+    }
   },
 };
+
+/** Step by step: Node's own `recursive` never returns where a file system says "not there" to every folder, as /proc does. */
+function makeFolder(folder: string): void {
+  if (isFolder(folder)) return;
+  if (dirname(folder) !== folder) makeFolder(dirname(folder));
+  try {
+    mkdirSync(folder);
+  } catch (error) {
+    if (!isFolder(folder)) throw error;
+  }
+}
 
 function isFolder(path: string): boolean {
   try {
