@@ -63,10 +63,12 @@ export interface KeyIndex {
   forgetPlaces(): void;
   /** `order`: row numbers in hash order. @throws IndexError INDEX_CORRUPT */
   lookup(hashes: Uint32Array, order: Uint32Array): Lookup;
+  /** @throws IndexError INDEX_CORRUPT: nothing was taken over; to be reset */
   apply(change: IndexChange): Promise<void>;
   /**
    * Adds run files built elsewhere (in the index's folder, of different keys) as the newest, or at a held place, and saves.
    * False, and nothing done, when the place was lost: the index is then brought up by following the log.
+   * @throws IndexError INDEX_CORRUPT, as apply
    */
   applyRuns(change: Omit<IndexChange, 'entries'>, fileNames: readonly string[], place?: HeldPlace): Promise<boolean>;
   /** Forgets everything, on disk too. */
@@ -291,10 +293,17 @@ function indexOver(
     }
   }
   function fail(error: unknown): void {
-    failure ??= error instanceof Error ? error : new Error(String(error));
+    failure ??= isGone(error)
+      ? new IndexError('INDEX_CORRUPT', dir, 'a file of it is gone: does another process write in this folder?', {
+          cause: error,
+        })
+      : error instanceof Error
+        ? error
+        : new Error(String(error));
   }
-  function throwFailure(): void {
-    if (failure === null) return;
+  /** @param damage `keep`: a damaged index is told of where it is next written, for only there it may be emptied. */
+  function throwFailure(damage: 'throw' | 'keep' = 'throw'): void {
+    if (failure === null || (damage === 'keep' && failure instanceof IndexError)) return;
     const error = failure;
     failure = null;
     throw error;
@@ -364,14 +373,14 @@ function indexOver(
     async flush() {
       await flush();
       await mergeLine;
-      throwFailure();
+      throwFailure('keep');
     },
     async close() {
       await flush();
       await mergeLine;
       for (const run of runs) run.close();
       runs = [];
-      throwFailure();
+      throwFailure('keep');
     },
     stats: () => ({
       memoryEntries: memoryCount(),
@@ -381,6 +390,8 @@ function indexOver(
     }),
   };
 }
+
+const isGone = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === 'ENOENT';
 
 function lookupIn(
   memory: readonly MemoryTable[],

@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from 'vitest';
 import { columnFrom, type Cell } from '../../test/support/column-from.ts';
 import { canonicalRows } from '../../test/support/canonical-rows.ts';
@@ -608,6 +609,29 @@ test('an index damaged under a running writer is built anew, and no key doubles'
   await write(again, batchOf(rows.map(([id]): Row => [id, 2n, full(7)])));
   expect(again.lastFollow()).toBe('rebuilt');
   expect((await rowsOf(store)).map((row) => row['n'])).toEqual(rows.map(() => 7));
+});
+
+test('an index whose files vanish under a running writer is built anew, and no key doubles', async () => {
+  const store = createMemoryStore();
+  const indexDir = newIndexDir();
+  const table = await open(store, { indexDir, indexMemoryEntries: 20, autoCompact: null });
+  const rows = Array.from({ length: 60 }, (_, i): Row => [BigInt(i), 1n, full(0)]);
+  await write(table, batchOf(rows));
+  const follows = new Set<unknown>();
+  for (let round = 1; round < 12 || (!follows.has('rebuilt') && round < 100); round++) {
+    await write(table, batchOf(rows.map(([id]): Row => [id, BigInt(round + 1), full(round)])));
+    follows.add(table.lastFollow());
+    // As a process that was thought dead does: it takes what it made for its own.
+    // The index goes to disk, and its files are merged, beside the batches.
+    await pause(15);
+    if (round % 4 === 0)
+      for (const name of readdirSync(indexDir).filter((file) => file.endsWith('.run'))) rmSync(join(indexDir, name));
+    if (round % 4 === 3) await table.optimize();
+    expect((await rowsOf(store)).map((row) => row['n'])).toEqual(rows.map(() => round));
+  }
+  expect(follows).toContain('rebuilt');
+  for (const name of readdirSync(indexDir).filter((file) => file.endsWith('.run'))) rmSync(join(indexDir, name));
+  await table.close();
 });
 
 test('the failpoints come in the order of the path, and a stop after the commit leaves it whole', async () => {

@@ -30,7 +30,8 @@ import { stageMerge, type Reusable, type Staged } from './stage.ts';
 import { createTableState, type NewTable, type TableState } from './table-state.ts';
 import { AUTO_COMPACT_RULES, autoCompaction, type AutoCompactRules } from '../upkeep/compact-plan.ts';
 import { compactTable, type CompactOptions, type CompactOwner, type CompactResult } from '../upkeep/compact.ts';
-import { keepParked, resetWhenCorrupt, resolveAt, type Resolved } from './resolve-batch.ts';
+import { resetWhenCorrupt } from '../index/reset-corrupt.ts';
+import { keepParked, resolveAt, type Resolved } from './resolve-batch.ts';
 import { createTurn } from './turn.ts';
 import { createUpkeepBeside } from './upkeep-beside.ts';
 

@@ -1,6 +1,5 @@
 /** A batch against one snapshot of the table: index brought up to it, keys looked up, outcomes decided. */
 import { ABSENT, FENCE, FOUND_WORDS, type Lookup } from '../index/entry.ts';
-import { IndexError } from '../index/index-error.ts';
 import type { KeyIndex } from '../index/key-index.ts';
 import { containsRow } from '../table/row-bitmap.ts';
 import type { StructField } from '../table/schema.ts';
@@ -8,6 +7,7 @@ import type { Snapshot } from '../table/snapshot.ts';
 import type { KeyedBatch } from './keyed-batch.ts';
 import { MergeOp, RowOutcome } from './merge.ts';
 import { MergeError } from './merge-error.ts';
+import { resetWhenCorrupt } from '../index/reset-corrupt.ts';
 import { NO_BASE, resolveRows, type Resolution } from './resolve.ts';
 import type { TableState } from './table-state.ts';
 import { findTruncated, type TruncatedRows } from './truncate.ts';
@@ -20,18 +20,6 @@ export interface Resolved {
   readonly index: KeyIndex | null;
   readonly resolution: Resolution;
   readonly truncated: TruncatedRows;
-}
-
-/** A damaged index is forgotten (true); the next use builds it anew from the table. */
-export async function resetWhenCorrupt(index: KeyIndex, use: (index: KeyIndex) => Promise<void>): Promise<boolean> {
-  try {
-    await use(index);
-    return false;
-  } catch (error) {
-    if (!(error instanceof IndexError) || error.code !== 'INDEX_CORRUPT') throw error;
-    await index.reset();
-    return true;
-  }
 }
 
 export async function resolveAt(state: TableState, keyed: KeyedBatch, snapshot: Snapshot): Promise<Resolved> {

@@ -14,6 +14,7 @@ import type { KeyedBatch } from './keyed-batch.ts';
 import type { MergeMode } from './merge.ts';
 import { MergeError } from './merge-error.ts';
 import { ABSENT_FIELD, DELETED_FIELD } from './position-columns.ts';
+import { resetWhenCorrupt } from '../index/reset-corrupt.ts';
 import { createVectorCache, type VectorCache } from './vector-cache.ts';
 
 /** How the table is created when there is none; its schema is the first batch's. */
@@ -143,7 +144,13 @@ export function createTableState(options: StateOptions): TableState {
       if (options.mode === 'append') return null;
       const opened = await openFor(table, keyFields);
       const keyColumns = keyFields.map((field) => field.name);
-      lastFollow = await followTable({ index: opened, vectors, keyColumns, keys: { fields: keyFields } }, table);
+      const follow = (): Promise<FollowKind> =>
+        followTable({ index: opened, vectors, keyColumns, keys: { fields: keyFields } }, table);
+      let followed: FollowKind | null = null;
+      const damaged = await resetWhenCorrupt(opened, async () => {
+        followed = await follow();
+      });
+      lastFollow = damaged ? await follow() : followed;
       return opened;
     },
     keyFields: () => lastKey,

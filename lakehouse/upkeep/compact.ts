@@ -10,6 +10,7 @@ import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { HeldPlace } from '../index/held-places.ts';
 import type { KeyIndex } from '../index/key-index.ts';
+import { resetWhenCorrupt } from '../index/reset-corrupt.ts';
 import { vectorStats } from '../merge/file-stats.ts';
 import { putObject } from '../merge/put-object.ts';
 import { NO_ROWS, createVectorCache, type VectorCache } from '../merge/vector-cache.ts';
@@ -357,5 +358,9 @@ async function pointIndex(
     truncate: null,
   };
   const runs = staged.bins.flatMap(({ run }) => run ?? []);
-  return (await index.applyRuns(change, runs, place)) ? runs : [];
+  let taken = false;
+  await resetWhenCorrupt(index, async () => {
+    taken = await index.applyRuns(change, runs, place);
+  });
+  return taken ? runs : [];
 }
