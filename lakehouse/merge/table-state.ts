@@ -7,6 +7,7 @@ import type { ObjectStore } from '../store/store.ts';
 import { createTable, type CreateOptions } from '../table/create.ts';
 import { openSnapshot, refreshSnapshot, type Snapshot } from '../table/snapshot.ts';
 import { TableError } from '../table/table-error.ts';
+import { assertChecksum } from '../table/version-checksum.ts';
 import type { DeltaType, StructField, StructType } from '../table/schema.ts';
 import { baseRowsOver, type BaseRows } from './base-rows.ts';
 import { followTable, type FollowKind } from './follow.ts';
@@ -82,6 +83,8 @@ export function createTableState(options: StateOptions): TableState {
       if (before === null && error instanceof TableError && error.code === 'TABLE_NOT_FOUND') return null;
       throw error;
     }
+    // Told before a batch is written, not at its commit.
+    assertChecksum(snapshot);
     if (before !== null && before.metadata.id !== snapshot.metadata.id)
       throw new MergeError(
         'MERGE_TABLE_REPLACED',

@@ -18,9 +18,10 @@ import { buildColumn } from './column-build.ts';
 import { FILE_RETENTION_MS, intervalProperty } from './interval.ts';
 import { parseLossless, stringifyLossless } from './lossless-json.ts';
 import { LAST_CHECKPOINT, checkpointKey } from './log-files.ts';
+import { assertRearrangeable } from './protocol.ts';
 import { openSnapshot } from './snapshot.ts';
 import type { Snapshot } from './snapshot.ts';
-import { writeChecksum } from './version-checksum.ts';
+import { assertChecksum, writeChecksum } from './version-checksum.ts';
 
 export interface CheckpointOptions {
   readonly now?: () => number;
@@ -35,7 +36,7 @@ export interface WrittenCheckpoint {
   readonly pointerMoved: boolean;
 }
 
-/** @throws TableError as openSnapshot; StoreError; ParquetError */
+/** @throws TableError as openSnapshot, CHECKSUM_MISMATCH, PROTOCOL_UNSUPPORTED; StoreError; ParquetError */
 export async function writeCheckpoint(snapshot: Snapshot, options: CheckpointOptions = {}): Promise<WrittenCheckpoint> {
   const backoff = options.backoff ?? DEFAULT_BACKOFF;
   const now = options.now ?? Date.now;
@@ -43,6 +44,8 @@ export async function writeCheckpoint(snapshot: Snapshot, options: CheckpointOpt
     snapshot.tombstones === null
       ? await openSnapshot(snapshot.store, { version: snapshot.version, tombstones: true, backoff, now })
       : snapshot;
+  assertRearrangeable(whole.protocol, whole.store.uri);
+  assertChecksum(whole);
   const rows = checkpointRows(whole, now());
   const { store, version } = whole;
   const body = await encodeParquet(CHECKPOINT_SCHEMA, toBatch(rows), { codec: 'snappy', rowGroupRows: ROW_GROUP_ROWS });

@@ -11,11 +11,12 @@ import { serializeCommit } from './action-json.ts';
 import { assertCommit } from './commit-rules.ts';
 import { readCommitsFrom } from './log-reader.ts';
 import { listLog } from './log-segment.ts';
-import { assertWritable } from './protocol.ts';
+import { assertRearrangeable, assertWritable } from './protocol.ts';
 import { putCommit } from './put-commit.ts';
 import { LISTING_TRUSTED_MS, advanceSnapshot } from './snapshot.ts';
 import type { Snapshot } from './snapshot.ts';
 import { TableError } from './table-error.ts';
+import { assertChecksum } from './version-checksum.ts';
 
 export const ENGINE_INFO = 'sluice/0.1.0';
 
@@ -69,7 +70,7 @@ const ATTEMPTS_MAX = 40;
  */
 const RACE_PAUSE = { baseMs: 5, capMs: 100 };
 
-/** @throws TableError COMMIT_CONTENTION | COMMIT_INVALID | COMMIT_OUTCOME_UNKNOWN | PROTOCOL_UNSUPPORTED; StoreError; whatever `rebase` throws */
+/** @throws TableError COMMIT_CONTENTION | COMMIT_INVALID | COMMIT_OUTCOME_UNKNOWN | PROTOCOL_UNSUPPORTED | CHECKSUM_MISMATCH; StoreError; whatever `rebase` throws */
 export async function commitTo(
   start: Snapshot,
   first: Proposal,
@@ -118,7 +119,11 @@ export async function tryCommit(
   const nowMs = now();
   const metadata = proposal.actions.metadata ?? snapshot.metadata;
   const protocol = proposal.actions.protocol ?? snapshot.protocol;
-  assertWritable(protocol, metadata, store.uri);
+  const { actions: proposed } = proposal;
+  if (proposed.metadata !== null || proposed.protocol !== null || proposed.adds.some((file) => file.dataChange))
+    assertWritable(protocol, metadata, store.uri);
+  else assertRearrangeable(protocol, store.uri);
+  assertChecksum(snapshot);
   assertCommit(proposal.actions, protocol, metadata, store.uri);
   const current = await assertEndOfLog(snapshot, nowMs, options.backoff);
   const version = snapshot.version + 1n;

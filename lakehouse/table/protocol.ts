@@ -67,18 +67,26 @@ export function assertReadable(protocol: ProtocolAction, table: string): void {
  * @throws TableError PROTOCOL_UNSUPPORTED naming the feature and where the table uses it
  */
 export function assertWritable(protocol: ProtocolAction, metadata: MetadataAction, table: string): void {
+  assertRearrangeable(protocol, table);
+  const used = usedRule(writerFeatures(protocol), metadata);
+  if (used !== null) throw unsupported(table, `the table has ${used}, which this version cannot enforce when writing`);
+}
+
+/**
+ * Whether upkeep by this code keeps the table's promises: no row is added or changed by it (OPTIMIZE, VACUUM, checkpoints, log
+ * cleanup), so rules for rows bind it not.
+ * @throws TableError PROTOCOL_UNSUPPORTED naming the feature
+ */
+export function assertRearrangeable(protocol: ProtocolAction, table: string): void {
   assertReadable(protocol, table);
   const { minWriterVersion: version } = protocol;
   if (version < 1 || version > 7) {
     throw unsupported(table, `the table needs Delta writer version ${version}; this version of sluice writes up to 7`);
   }
-  const features = writerFeatures(protocol);
-  const unknown = features.filter((feature) => !WRITABLE.has(feature));
+  const unknown = writerFeatures(protocol).filter((feature) => !WRITABLE.has(feature));
   if (unknown.length > 0) {
     throw unsupported(table, `the table needs the writer feature${plural(unknown)}, which this version cannot write`);
   }
-  const used = usedRule(features, metadata);
-  if (used !== null) throw unsupported(table, `the table has ${used}, which this version cannot enforce when writing`);
 }
 
 export function readerFeatures(protocol: ProtocolAction): readonly string[] {

@@ -26,7 +26,7 @@ import type { StructType } from './schema.ts';
 import { parseSchema } from './schema-json.ts';
 import { TableError } from './table-error.ts';
 import type { TableErrorCode } from './table-error.ts';
-import { verifyChecksum } from './version-checksum.ts';
+import { checksumFault, type ChecksumFault } from './version-checksum.ts';
 
 export interface Snapshot {
   /** Rooted at the table. */
@@ -47,6 +47,11 @@ export interface Snapshot {
   readonly checkpointVersion: bigint | null;
   /** Host clock when the end of the log was last seen by listing. */
   readonly listedAtMs: number;
+  /**
+   * What of a version's checksum file contradicts its log, and what to do; null when nothing does. The log counts: the state
+   * can be read. It cannot be built upon (assertChecksum).
+   */
+  readonly checksumFault: ChecksumFault | null;
 }
 
 export interface OpenOptions {
@@ -54,8 +59,6 @@ export interface OpenOptions {
   readonly version?: bigint;
   /** Keep removed files too (checkpoint writing, VACUUM). */
   readonly tombstones?: boolean;
-  /** Do not hold the state against the version's checksum file: for a check that goes on and tells of it. */
-  readonly unverified?: boolean;
   readonly backoff?: Backoff;
   readonly now?: () => number;
 }
@@ -74,7 +77,7 @@ const OTHERWISE_READABLE: ReadonlySet<TableErrorCode> = new Set([
   'VERSION_NOT_FOUND',
 ]);
 
-/** @throws TableError TABLE_NOT_FOUND | VERSION_NOT_FOUND | LOG_HOLE | LOG_COMMIT_CORRUPT | LOG_INCOMPLETE | CHECKPOINT_UNREADABLE | CHECKSUM_MISMATCH | PROTOCOL_UNSUPPORTED; StoreError */
+/** @throws TableError TABLE_NOT_FOUND | VERSION_NOT_FOUND | LOG_HOLE | LOG_COMMIT_CORRUPT | LOG_INCOMPLETE | CHECKPOINT_UNREADABLE | PROTOCOL_UNSUPPORTED; StoreError */
 export async function openSnapshot(store: ObjectStore, options: OpenOptions = {}): Promise<Snapshot> {
   const backoff = options.backoff ?? DEFAULT_BACKOFF;
   const now = options.now ?? Date.now;
@@ -124,6 +127,7 @@ export function advanceSnapshot(previous: Snapshot, commits: readonly Commit[]):
     checkpointVersion: previous.checkpointVersion,
     listedAtMs: previous.listedAtMs,
     fileTimeMs: previous.committedAtMs,
+    checksumFault: previous.checksumFault,
   });
 }
 
@@ -176,8 +180,7 @@ async function openListed(
     try {
       const steps = planSteps(listing, checkpoint?.version ?? null, target, table);
       const state = await loadState(store, checkpoint, steps, options, backoff);
-      if (listing.checksums.has(target) && options.unverified !== true)
-        await verifyChecksum(store, target, state, backoff);
+      const fault = listing.checksums.has(target) ? await checksumFault(store, target, state, backoff) : null;
       const inCommitTimestampMs =
         state.inCommitTimestampMs ?? (await commitTimestamp(store, listing, state, target, backoff));
       return toSnapshot(
@@ -188,6 +191,7 @@ async function openListed(
           checkpointVersion: checkpoint?.version ?? null,
           listedAtMs,
           fileTimeMs: (listing.commits.get(target) ?? checkpoint?.files[0])?.modifiedMs ?? 0,
+          checksumFault: fault,
         },
       );
     } catch (error) {
@@ -245,7 +249,7 @@ function toSnapshot(
   store: ObjectStore,
   version: bigint,
   state: LogState,
-  read: { readonly checkpointVersion: bigint | null; readonly listedAtMs: number; readonly fileTimeMs: number },
+  read: Pick<Snapshot, 'checkpointVersion' | 'listedAtMs' | 'checksumFault'> & { readonly fileTimeMs: number },
 ): Snapshot {
   const table = store.uri;
   const { protocol, metadata } = state;
@@ -277,5 +281,6 @@ function toSnapshot(
     tombstones: state.tombstones,
     checkpointVersion: read.checkpointVersion,
     listedAtMs: read.listedAtMs,
+    checksumFault: read.checksumFault,
   };
 }

@@ -2,7 +2,11 @@ import { describe, expect, test } from 'vitest';
 import { createMemoryStore } from '../store/memory-store.ts';
 import type { ObjectStore } from '../store/store.ts';
 import { appendBatch } from '../write/append-batch.ts';
+import { cleanLog } from '../upkeep/clean-log.ts';
+import { compactTable } from '../upkeep/compact.ts';
 import { fsck } from '../upkeep/fsck.ts';
+import { restoreTable } from '../upkeep/restore.ts';
+import { vacuum } from '../upkeep/vacuum.ts';
 import { writeCheckpoint } from './checkpoint.ts';
 import { buildColumn } from './column-build.ts';
 import { createTable } from './create.ts';
@@ -22,6 +26,11 @@ async function tableWithChecksum(): Promise<ObjectStore> {
 }
 const read = async (store: ObjectStore): Promise<Record<string, unknown>> =>
   JSON.parse(new TextDecoder().decode(await store.get(checksumKey(3n)))) as Record<string, unknown>;
+const keysOf = async (store: ObjectStore): Promise<string[]> => {
+  const keys: string[] = [];
+  for await (const { key } of store.list('')) keys.push(key);
+  return keys;
+};
 const write = (store: ObjectStore, text: string): Promise<void> =>
   store.put(checksumKey(3n), new TextEncoder().encode(text));
 
@@ -49,22 +58,39 @@ describe('a version checksum', () => {
     ['its metadata', { metadata: { id: 'another' } }],
     ['minWriterVersion', { protocol: { minReaderVersion: 3, minWriterVersion: 2 } }],
     ['transaction a', { setTransactions: [{ appId: 'a', version: 7 }] }],
-  ])('that is wrong in %s stops the reader by name, and fsck finds it', async (word, change) => {
-    const store = await tableWithChecksum();
-    await write(store, JSON.stringify(change));
-    await expect(openSnapshot(store)).rejects.toMatchObject({
-      code: 'CHECKSUM_MISMATCH',
-      message: expect.stringContaining(word) as string,
-      place: { table: store.uri, version: 3n, file: checksumKey(3n) },
-    });
-    expect((await openSnapshot(store, { version: 2n })).files.count).toBe(2);
-    expect((await fsck(store)).findings).toMatchObject([{ kind: 'checksum-wrong', file: checksumKey(3n) }]);
-  });
+  ])(
+    'that is wrong in %s is read past and told of, stops every writer by name, and fsck finds it',
+    async (word, change) => {
+      const store = await tableWithChecksum();
+      await write(store, JSON.stringify(change));
+      const read = await openSnapshot(store, { tombstones: true });
+      expect(read.files.count).toBe(3);
+      expect(read.checksumFault).toEqual({ version: 3n, message: expect.stringContaining(word) as string });
+      const before = await keysOf(store);
+      const refused = {
+        code: 'CHECKSUM_MISMATCH',
+        message: expect.stringContaining(word) as string,
+        place: { table: store.uri, version: 3n, file: checksumKey(3n) },
+      };
+      const batch = { rowCount: 1, names: ['id'], columns: [buildColumn('long', 1, () => 9n)] };
+      await expect(appendBatch(read, batch)).rejects.toMatchObject(refused);
+      await expect(writeCheckpoint(read)).rejects.toMatchObject(refused);
+      await expect(compactTable(read)).rejects.toMatchObject(refused);
+      await expect(vacuum(store)).rejects.toMatchObject(refused);
+      await expect(cleanLog(store)).rejects.toMatchObject(refused);
+      await expect(restoreTable(store, 1n)).rejects.toMatchObject(refused);
+      expect((await keysOf(store)).filter((key) => key.startsWith('_delta_log/'))).toEqual(
+        before.filter((key) => key.startsWith('_delta_log/')),
+      );
+      expect(await openSnapshot(store, { version: 2n })).toMatchObject({ checksumFault: null });
+      expect((await fsck(store)).findings).toMatchObject([{ kind: 'checksum-wrong', file: checksumKey(3n) }]);
+    },
+  );
 
   test('that cannot be read is none, and fsck finds it', async () => {
     const store = await tableWithChecksum();
     await write(store, '{"numFi');
-    expect((await openSnapshot(store)).files.count).toBe(3);
+    expect(await openSnapshot(store)).toMatchObject({ checksumFault: null });
     expect((await fsck(store)).findings).toMatchObject([{ kind: 'checksum-wrong' }]);
   });
 
@@ -74,6 +100,8 @@ describe('a version checksum', () => {
     const key = '_delta_log/00000000000000000002.json';
     const lines = new TextDecoder().decode(await store.get(key)).split('\n');
     await store.put(key, new TextEncoder().encode(lines.filter((line) => !line.startsWith('{"add"')).join('\n')));
-    await expect(openSnapshot(store)).rejects.toMatchObject({ code: 'CHECKSUM_MISMATCH' });
+    expect((await openSnapshot(store)).checksumFault).toMatchObject({
+      message: expect.stringContaining('numFiles is 3 in it and 2 in the log') as string,
+    });
   });
 });

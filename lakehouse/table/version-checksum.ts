@@ -1,7 +1,9 @@
 /**
  * Version checksums (PROTOCOL.md, "Version Checksum File"): `_delta_log/<version>.crc` says what the state of a version adds
- * up to. A state that does not add up to it is refused: something in the log was lost or changed. A checksum file that
- * cannot be read at all is none (its writer may have died); fsck names it.
+ * up to. Where the two disagree, either the log lost something or the checksum's writer was wrong, and from here nobody can
+ * say which. Such a version is read from its log, as all engines read it, with a warning; nothing is committed, deleted or
+ * checkpointed on top of it (docs/decisions/0023). A checksum file that cannot be read at all is none (its writer may have
+ * died); fsck names it.
  *
  * Ours are written beside checkpoints, from a state that was read whole, and are exact or not written.
  */
@@ -68,21 +70,44 @@ export function checksumFaults(members: Readonly<Record<string, unknown>>, state
   return faults;
 }
 
-/** @throws TableError CHECKSUM_MISMATCH naming table, version and file */
-export async function verifyChecksum(
+export interface ChecksumFault {
+  readonly version: bigint;
+  /** Names the file, and says what to do. */
+  readonly message: string;
+}
+
+/** Null when the version's checksum agrees with its log, or cannot be read. */
+export async function checksumFault(
   store: ObjectStore,
   version: bigint,
   state: ChecksumState,
   backoff?: Backoff,
-): Promise<void> {
+): Promise<ChecksumFault | null> {
   const checksum = await readChecksum(store, version, backoff);
   const faults = checksum.kind === 'read' ? checksumFaults(checksum.members, state) : [];
-  if (faults.length === 0) return;
-  throw new TableError(
-    'CHECKSUM_MISMATCH',
-    { table: store.uri, version, file: checksumKey(version) },
-    `the checksum of this version does not agree with the log: ${faults.join('; ')}. If the log is whole (\`sluice table fsck\`), delete the file; otherwise restore the log from a backup`,
-  );
+  if (faults.length === 0) return null;
+  const what = `the checksum of this version does not agree with the log: ${faults.join('; ')}`;
+  const remedy =
+    'If the log is whole (`sluice table fsck`), delete the checksum file; otherwise restore the log from a backup';
+  return { version, message: `${what}. ${remedy}` };
+}
+
+/**
+ * Before anything is built upon a state: a commit, a checkpoint, a deletion of files.
+ * @throws TableError CHECKSUM_MISMATCH naming table, version and file
+ */
+export function assertChecksum({
+  store,
+  checksumFault: fault,
+}: {
+  readonly store: ObjectStore;
+  readonly checksumFault: ChecksumFault | null;
+}): void {
+  if (fault !== null) throw checksumMismatch(store.uri, fault);
+}
+
+export function checksumMismatch(table: string, { version, message }: ChecksumFault): TableError {
+  return new TableError('CHECKSUM_MISMATCH', { table, version, file: checksumKey(version) }, message);
 }
 
 /** Best effort and never over one that stands: another writer's may be there. */

@@ -13,9 +13,10 @@ import { sidecarKeys } from '../table/checkpoint-read.ts';
 import { DAY_MS, LOG_RETENTION_MS, intervalProperty } from '../table/interval.ts';
 import { LOG_FOLDER, SIDECAR_FOLDER, parseLogFile } from '../table/log-files.ts';
 import { listLog } from '../table/log-segment.ts';
-import { assertWritable } from '../table/protocol.ts';
+import { assertRearrangeable } from '../table/protocol.ts';
 import { openSnapshot } from '../table/snapshot.ts';
 import { TableError } from '../table/table-error.ts';
+import { assertChecksum } from '../table/version-checksum.ts';
 
 export interface CleanLogOptions {
   readonly now?: () => number;
@@ -40,7 +41,8 @@ export async function cleanLog(store: ObjectStore, options: CleanLogOptions = {}
   const backoff = options.backoff ?? DEFAULT_BACKOFF;
   const table = store.uri;
   const snapshot = await openSnapshot(store, { backoff });
-  assertWritable(snapshot.protocol, snapshot.metadata, table);
+  assertRearrangeable(snapshot.protocol, table);
+  assertChecksum(snapshot);
   const { configuration } = snapshot.metadata;
   if (configuration['delta.enableExpiredLogCleanup'] === 'false') return { oldestVersion: null, removed: [] };
   const retentionMs =

@@ -19,11 +19,12 @@ import { NO_ACTIONS, removeOf, vectorId, type AddFile, type MetadataAction } fro
 import { mappingMode } from '../table/column-mapping.ts';
 import { commitTo, type Operation, type Proposal } from '../table/commit.ts';
 import { encodeDeletionVectors } from '../table/deletion-vector.ts';
-import { assertWritable } from '../table/protocol.ts';
+import { assertRearrangeable } from '../table/protocol.ts';
 import { subtractRows, type RowSet } from '../table/row-bitmap.ts';
 import { parseSchema, schemaText } from '../table/schema-json.ts';
 import { refreshSnapshot, type Snapshot } from '../table/snapshot.ts';
 import { TableError } from '../table/table-error.ts';
+import { assertChecksum } from '../table/version-checksum.ts';
 import { planBins, type Bin, type CompactPlanRules } from './compact-plan.ts';
 import { rowsFrom, type OutputFile } from './rewrite-bin.ts';
 import type { IndexedBin, RewriteJob } from './rewrite-job.ts';
@@ -88,7 +89,8 @@ export async function compactTable(
   options: CompactOptions = {},
   owner: CompactOwner | null = null,
 ): Promise<CompactResult> {
-  assertWritable(snapshot.protocol, snapshot.metadata, snapshot.store.uri);
+  assertRearrangeable(snapshot.protocol, snapshot.store.uri);
+  assertChecksum(snapshot);
   const rules = { ...DEFAULT_PLAN, ...options.plan, ...(options.order === undefined ? {} : { all: true }) };
   let total = NOTHING;
   for (const group of groupBins(planBins(snapshot, rules))) {

@@ -74,7 +74,7 @@ const COMPACTED_FENCE = /(\d{20})-(\d{20})\.compacted\.parquet$/;
 /** @throws TableError TABLE_NOT_FOUND | PROTOCOL_UNSUPPORTED | … when the table cannot be opened at all; StoreError */
 export async function fsck(store: ObjectStore, options: FsckOptions = {}): Promise<FsckReport> {
   const backoff = options.backoff ?? DEFAULT_BACKOFF;
-  const snapshot = await openSnapshot(store, { tombstones: true, unverified: true, backoff });
+  const snapshot = await openSnapshot(store, { tombstones: true, backoff });
   const listed = await withRetry(() => listAll(store), isRetriableRead, backoff);
   const findings: Finding[] = [];
   const say = (kind: FindingKind, file: string, message: string): void => {

@@ -13,6 +13,7 @@ import { openSnapshot } from '../table/snapshot.ts';
 import type { Snapshot } from '../table/snapshot.ts';
 import type { ObjectStore } from '../store/store.ts';
 import { TableError } from '../table/table-error.ts';
+import { assertChecksum } from '../table/version-checksum.ts';
 import { keysOf } from './referenced-files.ts';
 
 export interface RestoreOptions extends CommitOptions {
@@ -37,6 +38,7 @@ export async function restoreTable(
   const backoff = options.backoff === undefined ? {} : { backoff: options.backoff };
   const target = await openSnapshot(store, { ...backoff, version });
   const current = await openSnapshot(store, backoff);
+  assertChecksum(target);
   await assertFilesStand(target, current, options.ignoreMissing === true);
   const nowMs = (options.now ?? Date.now)();
   const first = proposalFor(target, current, nowMs, options);

@@ -18,10 +18,11 @@ import type { ObjectMeta, ObjectStore } from '../store/store.ts';
 import { NO_ACTIONS } from '../table/actions.ts';
 import { commitTo, type Operation, type Proposal } from '../table/commit.ts';
 import { FILE_RETENTION_MS, intervalProperty } from '../table/interval.ts';
-import { assertWritable } from '../table/protocol.ts';
+import { assertRearrangeable } from '../table/protocol.ts';
 import { openSnapshot } from '../table/snapshot.ts';
 import type { Snapshot } from '../table/snapshot.ts';
 import { TableError } from '../table/table-error.ts';
+import { assertChecksum } from '../table/version-checksum.ts';
 import { referencedKeys } from './referenced-files.ts';
 import { storeNowMs } from './store-clock.ts';
 
@@ -59,7 +60,8 @@ export async function vacuum(store: ObjectStore, options: VacuumOptions = {}): P
   const backoff = options.backoff ?? DEFAULT_BACKOFF;
   // Is it a table at all, and one we may touch? Before anything is listed.
   const early = await openSnapshot(store, { backoff });
-  assertWritable(early.protocol, early.metadata, store.uri);
+  assertRearrangeable(early.protocol, store.uri);
+  assertChecksum(early);
   const retentionMs = retentionOf(early, options);
   const hostMs = (options.now ?? Date.now)();
   const nowMs = options.dryRun === true ? hostMs : Math.min(hostMs, await storeNowMs(store, backoff));
@@ -67,7 +69,8 @@ export async function vacuum(store: ObjectStore, options: VacuumOptions = {}): P
 
   const listed = await withRetry(() => listAll(store), isRetriableRead, backoff);
   const snapshot = await openSnapshot(store, { tombstones: true, backoff });
-  assertWritable(snapshot.protocol, snapshot.metadata, store.uri);
+  assertRearrangeable(snapshot.protocol, store.uri);
+  assertChecksum(snapshot);
   const needed = new Set(referencedKeys(snapshot, cutoffMs));
   for (const version of options.pinnedVersions ?? []) {
     const pinned = await openSnapshot(store, { version, backoff });

@@ -4,6 +4,9 @@ import { lakeTableName } from '../../contracts/engine/lake-name.ts';
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import { subStore } from '../../lakehouse/store/sub-store.ts';
 import { versionAt } from '../../lakehouse/table/history.ts';
+import { openSnapshot, type Snapshot } from '../../lakehouse/table/snapshot.ts';
+import { checksumMismatch } from '../../lakehouse/table/version-checksum.ts';
+import { codeOf } from '../runtime/codes.ts';
 import { ConfigError } from '../runtime/errors.ts';
 import { openLake } from './assemble/lake.ts';
 import type { CliContext } from './command.ts';
@@ -36,6 +39,23 @@ export function openTablePlace(context: CliContext, table: string, options: Tabl
 export function isUri(table: string): boolean {
   if (isQuoted(table)) return false;
   return table.includes('/') || table.includes('\\') || table.startsWith('.') || /^[a-z0-9+.-]+:/i.test(table);
+}
+
+/**
+ * The table at a version (the newest when absent), to be read. A checksum that contradicts the log hinders no reader; it is told
+ * of on stderr.
+ */
+export async function openToRead(
+  context: Pick<CliContext, 'err'>,
+  store: ObjectStore,
+  at: string | undefined,
+): Promise<Snapshot> {
+  const snapshot = await openSnapshot(store, at === undefined ? {} : { version: await parseVersion(store, at) });
+  if (snapshot.checksumFault !== null) {
+    const { message } = checksumMismatch(store.uri, snapshot.checksumFault);
+    context.err(`sluice: warning: ${message} (${codeOf('CHECKSUM_MISMATCH')?.entry.code ?? ''})\n`);
+  }
+  return snapshot;
 }
 
 const DAY = /^\d{4}-\d\d-\d\d$/;

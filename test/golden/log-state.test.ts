@@ -27,8 +27,6 @@ const FAILING: Readonly<Record<string, string>> = {
   'golden/deltalog-state-reconstruction-without-protocol': 'LOG_INCOMPLETE',
   'golden/no-delta-log-folder': 'TABLE_NOT_FOUND',
   'golden/versions-not-contiguous': 'LOG_HOLE',
-  // Its checksum counts ten files, its log has none.
-  'kernel/crc-full': 'CHECKSUM_MISMATCH',
   'kernel/table-with-geo': 'PROTOCOL_UNSUPPORTED',
 };
 /** Its checkpoint was written for another table than its commits: they do not agree, and the checkpoint counts. */

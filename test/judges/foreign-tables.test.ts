@@ -16,8 +16,6 @@ if (!HAS_DELTA_TABLES) process.stdout.write('skipped: judges of foreign tables: 
 const UNREADABLE: Readonly<Record<string, string>> = {
   'kernel/app-txn-with-last-updated': 'DATA_FILE_MISSING',
   'kernel/with_checkpoint_no_last_checkpoint': 'DATA_FILE_MISSING',
-  // Its checksum file counts ten files and its log has none: others do not look.
-  'kernel/crc-full': 'CHECKSUM_MISMATCH',
   'kernel/crc-malformed': 'TABLE_NOT_FOUND',
   'kernel/table-with-geo': 'PROTOCOL_UNSUPPORTED',
   'kernel/unshredded-variant': 'PROTOCOL_UNSUPPORTED',

@@ -6,11 +6,11 @@ import { quoteName, type SqlResult } from '../../../lakehouse/read/duckdb.ts';
 import { SqlError } from '../../../lakehouse/read/sql-error.ts';
 import { runSql, type SqlRun } from '../../../lakehouse/read/sql.ts';
 import type { TableName } from '../../../lakehouse/read/sql-statement.ts';
-import { openSnapshot, type Snapshot } from '../../../lakehouse/table/snapshot.ts';
+import type { Snapshot } from '../../../lakehouse/table/snapshot.ts';
 import { ConfigError, ExitCode, SluiceError } from '../../runtime/errors.ts';
 import { withConfig, type CliContext, type CommandModule } from '../command.ts';
 import { writeCsv, writeJson, writeTable, type Write } from '../sql-output.ts';
-import { openTablePlace, parseVersion } from '../table-place.ts';
+import { openTablePlace, openToRead } from '../table-place.ts';
 
 interface Flags {
   readonly config?: string;
@@ -119,6 +119,5 @@ async function snapshotOf(
     given === undefined || /^[a-z0-9+.-]+:/i.test(place) ? place : resolve(context.cwd, place),
     config,
   );
-  if (flags.at === undefined) return openSnapshot(store);
-  return openSnapshot(store, { version: await parseVersion(store, flags.at) });
+  return openToRead(context, store, flags.at);
 }

@@ -5,10 +5,9 @@ import { jsonRow } from '../../../lakehouse/read/json-value.ts';
 import type { ObjectStore } from '../../../lakehouse/store/store.ts';
 import type { ColumnBatch } from '../../../lakehouse/table/column.ts';
 import type { StructType } from '../../../lakehouse/table/schema.ts';
-import { openSnapshot } from '../../../lakehouse/table/snapshot.ts';
 import { ConfigError, ExitCode } from '../../runtime/errors.ts';
 import type { CliContext, CommandModule } from '../command.ts';
-import { openTablePlace, parseVersion, tableCommand } from '../table-place.ts';
+import { openTablePlace, openToRead, parseVersion, tableCommand } from '../table-place.ts';
 import type { TableOptions } from '../table-place.ts';
 
 interface ChangesOptions extends TableOptions {
@@ -34,8 +33,7 @@ export const changesCommand: CommandModule = (table, context) => {
         const store = openTablePlace(context, name, options);
         const from = await parseVersion(store, options.from);
         if (options.follow === true) return follow(store, from, options.to, context);
-        const asked = options.to === undefined ? {} : { version: await parseVersion(store, options.to) };
-        const last = await openSnapshot(store, asked);
+        const last = await openToRead(context, store, options.to);
         const schema = changesSchema(last);
         for await (const batch of readChanges(store, { from, to: last.version })) {
           context.signal.throwIfAborted();

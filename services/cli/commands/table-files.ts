@@ -1,10 +1,9 @@
 import { stringifyLossless } from '../../../lakehouse/table/lossless-json.ts';
-import { openSnapshot } from '../../../lakehouse/table/snapshot.ts';
 import { parseStats } from '../../../lakehouse/table/stats-read.ts';
 import { ExitCode } from '../../runtime/errors.ts';
 import type { CommandModule } from '../command.ts';
 import { printColumns } from '../print-columns.ts';
-import { openTablePlace, parseVersion, tableCommand } from '../table-place.ts';
+import { openTablePlace, openToRead, tableCommand } from '../table-place.ts';
 import type { TableOptions } from '../table-place.ts';
 
 /** `sluice table files`: the live files of a version. */
@@ -14,8 +13,7 @@ export const filesCommand: CommandModule = (table, context) => {
     .action(
       context.run(async (name: string, options: TableOptions & { readonly at?: string }) => {
         const store = openTablePlace(context, name, options);
-        const at = options.at === undefined ? {} : { version: await parseVersion(store, options.at) };
-        const snapshot = await openSnapshot(store, at);
+        const snapshot = await openToRead(context, store, options.at);
         const files = [...snapshot.files].map((file) => ({
           path: file.path,
           bytes: file.size,

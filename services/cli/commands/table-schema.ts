@@ -1,10 +1,9 @@
 import { stringifyLossless } from '../../../lakehouse/table/lossless-json.ts';
 import type { DeltaType } from '../../../lakehouse/table/schema.ts';
-import { openSnapshot } from '../../../lakehouse/table/snapshot.ts';
 import { ExitCode } from '../../runtime/errors.ts';
 import type { CommandModule } from '../command.ts';
 import { printColumns } from '../print-columns.ts';
-import { openTablePlace, parseVersion, tableCommand } from '../table-place.ts';
+import { openTablePlace, openToRead, tableCommand } from '../table-place.ts';
 import type { TableOptions } from '../table-place.ts';
 
 /** `sluice table schema`: the columns; as JSON the very schema text of the log. */
@@ -14,8 +13,7 @@ export const schemaCommand: CommandModule = (table, context) => {
     .action(
       context.run(async (name: string, options: TableOptions & { readonly at?: string }) => {
         const store = openTablePlace(context, name, options);
-        const at = options.at === undefined ? {} : { version: await parseVersion(store, options.at) };
-        const { schema, metadata } = await openSnapshot(store, at);
+        const { schema, metadata } = await openToRead(context, store, options.at);
         if (options.json === true) {
           context.out(`${stringifyLossless(schema)}\n`);
           return ExitCode.clean;

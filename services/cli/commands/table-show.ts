@@ -1,12 +1,11 @@
 import { stringifyLossless } from '../../../lakehouse/table/lossless-json.ts';
 import { readerFeatures, writerFeatures } from '../../../lakehouse/table/protocol.ts';
-import { openSnapshot } from '../../../lakehouse/table/snapshot.ts';
 import type { Snapshot } from '../../../lakehouse/table/snapshot.ts';
 import { parseStats } from '../../../lakehouse/table/stats-read.ts';
 import { ExitCode } from '../../runtime/errors.ts';
 import type { CommandModule } from '../command.ts';
 import { formatBytes, formatTime } from '../print-columns.ts';
-import { openTablePlace, parseVersion, tableCommand } from '../table-place.ts';
+import { openTablePlace, openToRead, tableCommand } from '../table-place.ts';
 import type { TableOptions } from '../table-place.ts';
 
 /** `sluice table show`: what the table is at a version. */
@@ -16,8 +15,7 @@ export const showCommand: CommandModule = (table, context) => {
     .action(
       context.run(async (name: string, options: TableOptions & { readonly at?: string }) => {
         const store = openTablePlace(context, name, options);
-        const at = options.at === undefined ? {} : { version: await parseVersion(store, options.at) };
-        const shown = describe(await openSnapshot(store, at));
+        const shown = describe(await openToRead(context, store, options.at));
         context.out(options.json === true ? `${stringifyLossless(shown)}\n` : lines(shown));
         return ExitCode.clean;
       }),
