@@ -1,7 +1,7 @@
 /** Which contract of the base is which of those checked: by id, since files move, then by file. */
 import { dirname } from 'node:path';
 import { tableRemoved } from '../engine/compat/assess.ts';
-import type { Base } from '../engine/compat/assess.ts';
+import type { Base, MovedTable } from '../engine/compat/assess.ts';
 import type { Finding } from '../engine/finding.ts';
 import type { Contract } from '../engine/model.ts';
 import { parseContract } from '../engine/parse.ts';
@@ -12,12 +12,15 @@ import type { CheckOptions } from './check-options.ts';
 import { touches } from './contract-set.ts';
 import type { ContractFile } from './contract-set.ts';
 import { findingAt } from './drift-finding.ts';
+import { movedTables } from './moved-tables.ts';
 import type { Suite } from './report/report.ts';
 import type { Settings } from './settings.ts';
 
 export interface Comparison {
   /** The base first, then released versions. Empty: the contract is new. */
   basesOf(file: ContractFile): readonly Base[];
+  /** Tables of the contract that stood in another one. */
+  movedInto(contract: Contract): readonly MovedTable[];
   notesOf(file: ContractFile): readonly Finding[];
   removed(options: CheckOptions, today: string): Suite[];
 }
@@ -63,7 +66,10 @@ export async function matchBase(set: BaseSet, files: readonly ContractFile[], se
     file,
     contract: parseContract(text, file).contract,
   }));
+  const headBase = new Map([...matchOf].map(([file, base]) => [file.contract, base.contract]));
+  const moved = movedTables(bases, files, (contract) => headBase.get(contract) ?? null, set.label);
   return {
+    movedInto: (contract) => moved.into(contract),
     basesOf(file) {
       const base = matchOf.get(file)?.contract ?? null;
       if (base === null) return [];
@@ -87,11 +93,15 @@ export async function matchBase(set: BaseSet, files: readonly ContractFile[], se
         const { contract, file } = base;
         if (contract === null || taken.has(base) || !touches(contract, options.table)) return [];
         const mode = modeOf(contract, options, settings);
-        const finding = tableRemoved({ label: set.label, contract }, file, {
-          mode,
-          strict: options.strict,
-          today: day,
-        });
+        const place = moved.placeOf(contract);
+        const finding = tableRemoved(
+          { label: set.label, contract },
+          file,
+          { mode, strict: options.strict, today: day },
+          place === null
+            ? null
+            : `${place} has its table: if that is the same contract, keep its id, or name it under aliases in contracts.config.yaml`,
+        );
         const name = contract.tables.map((table) => table.name).join(', ');
         const facts = { id: contract.id, version: null, versionBefore: contract.version, mode, base: set.label };
         return [

@@ -70,10 +70,12 @@ export async function check(ports: Ports, options: CheckOptions, settings: Setti
     }
     const mode = modeOf(contract, options, settings);
     const bases = compared?.basesOf(file) ?? [];
+    const moved = compared?.movedInto(contract) ?? [];
     const assessment =
-      bases.length === 0
+      bases.length === 0 && moved.length === 0
         ? null
         : assess(contract, bases, {
+            moved,
             mode,
             tableMode: (table) => tableModeOf(contract, table, options, settings),
             strict: options.strict,

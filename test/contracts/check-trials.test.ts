@@ -243,6 +243,19 @@ describe('files that move', () => {
     expect((await check('--against', 'HEAD')).slice(1)).toContain('error TABLE_REMOVED lines');
   });
 
+  it('what a table promised goes along into its new contract, privacy first', async () => {
+    put(ordersContract(NEW_ID, PUBLIC_EMAIL, WITHOUT_PAID_AT), 'contracts/public.sales.odcs.yaml');
+    repository.remove(FILE);
+    const lost = [
+      'error COLUMN_REMOVED orders.paid_at',
+      'error PII_DOWNGRADE orders.email',
+      'error TABLE_REMOVED orders',
+    ];
+    expect(await check('--against', 'HEAD')).toEqual([1, ...lost]);
+    put(ordersContract(NEW_ID, PUBLIC_EMAIL, note('PII_DOWNGRADE')), 'contracts/public.sales.odcs.yaml');
+    expect(await check('--against', 'HEAD')).toEqual([1, 'warning PII_DOWNGRADE orders.email', lost[2]]);
+  });
+
   it('a deleted one is removed, also when main has changed it since', async () => {
     repository.git('checkout', '-q', '-b', 'work');
     repository.remove(FILE);

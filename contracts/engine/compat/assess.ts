@@ -3,7 +3,7 @@ import type { Finding, FindingLevel } from '../finding.ts';
 import { sortFindings } from '../finding.ts';
 import type { BreakingNote, CompatibilityMode, Contract, TableContract } from '../model.ts';
 import { CHANGES, levelOf, type Change, type ChangeKind } from './change.ts';
-import { compareContracts } from './compare-contracts.ts';
+import { compareContracts, compareTables } from './compare-contracts.ts';
 import { bumpBetween, parseVersion, requiredVersion, versionFell, type Bump } from './version.ts';
 
 export const DEFAULT_MODE: CompatibilityMode = 'FORWARD_TRANSITIVE';
@@ -16,6 +16,15 @@ export interface AssessOptions {
   readonly strict: boolean;
   /** `YYYY-MM-DD`, to tell which approvals have ended. */
   readonly today: string;
+  /** Tables that stood in other contracts of the base, and are looked at as if they had always stood here. */
+  readonly moved?: readonly MovedTable[];
+}
+
+export interface MovedTable {
+  readonly from: TableContract;
+  readonly to: TableContract;
+  /** Where it stood: `shop.public.orders in 3f2c9d1`. */
+  readonly label: string;
 }
 
 /** A version of the contract that readers or stored rows may be of. */
@@ -39,17 +48,26 @@ export interface Assessment {
  */
 export function assess(head: Contract, bases: readonly Base[], options: AssessOptions): Assessment {
   const mode = options.mode ?? head.tables.find((table) => table.compatibility !== null)?.compatibility ?? DEFAULT_MODE;
-  const first = bases[0];
-  if (first === undefined) return { mode, changes: [], findings: [], bump: 'none' };
-  const changes = [...compareContracts(first.contract, head)];
+  const first = bases[0] ?? null;
+  const moved = options.moved ?? [];
+  if (first === null && moved.length === 0) return { mode, changes: [], findings: [], bump: 'none' };
+  const changes = [
+    ...(first === null ? [] : compareContracts(first.contract, head)).filter(
+      ({ code, subject }) => code !== 'TABLE_ADDED' || !moved.some(({ to }) => to.name === subject),
+    ),
+    ...moved.flatMap(movedChanges),
+  ];
   const own = new Set(changes);
   const known = new Set(changes.map((change) => `${change.code}|${change.subject}`));
   const { tableMode } = options;
   const modeFor: ModeFor = (change) => {
-    const table = tableMode === undefined ? null : tableOf(change, head, first.contract);
+    const table = tableMode === undefined ? null : tableOf(change, head, first?.contract ?? head);
     return table === null || tableMode === undefined ? mode : tableMode(table);
   };
-  if (mode.endsWith('_TRANSITIVE') || head.tables.some((table) => tableMode?.(table).endsWith('_TRANSITIVE'))) {
+  if (
+    first !== null &&
+    (mode.endsWith('_TRANSITIVE') || head.tables.some((table) => tableMode?.(table).endsWith('_TRANSITIVE')))
+  ) {
     const major = parseVersion(first.contract.version)?.major;
     for (const base of bases.slice(1)) {
       if (parseVersion(base.contract.version)?.major !== major) continue;
@@ -66,6 +84,12 @@ export function assess(head: Contract, bases: readonly Base[], options: AssessOp
   }
   return gate(head, first, changes, { ...options, mode, modeFor, own });
 }
+
+/** Where it is described now is no change of the table. */
+const movedChanges = ({ from, to, label }: MovedTable): Change[] =>
+  compareTables(from, to)
+    .filter(({ code }) => code !== 'LOCATION_CHANGED')
+    .map((change) => ({ ...change, message: `${change.message} (against ${label})` }));
 
 type ModeFor = (change: Change) => CompatibilityMode;
 
@@ -84,10 +108,12 @@ function tableOf({ path, subject }: Change, head: Contract, base: Contract): Tab
   return head.tables.find(named) ?? base.tables.find(named) ?? null;
 }
 
-function gate(head: Contract, base: Base, changes: readonly Change[], options: GateOptions): Assessment {
+/** @param base null: the contract is new, its number says nothing yet, and a note alone approves a break */
+function gate(head: Contract, base: Base | null, changes: readonly Change[], options: GateOptions): Assessment {
   const { mode, modeFor } = options;
   const bump = requiredBump(changes, options);
-  const given = bumpBetween(base.contract.version, head.version);
+  const before = base?.contract.version ?? null;
+  const given = before === null ? 'major' : bumpBetween(before, head.version);
   const findings = changes.map((change) => {
     let level = levelOf(change, modeFor(change), options.strict);
     const note = level === 'error' ? approvalOf(change, head.breaking) : null;
@@ -100,12 +126,12 @@ function gate(head: Contract, base: Base, changes: readonly Change[], options: G
       hint = `a break needs a note: customProperty breaking {code: ${change.code}, reason, approver, until}`;
     return finding(head, level, change.code, change.subject, change.message, change.path, hint);
   });
-  if (order(given) < order(bump)) {
-    const wanted = requiredVersion(base.contract.version, bump);
-    const text = `${base.contract.version} -> ${head.version}: these changes need ${wanted ?? `a ${bump} version`}`;
+  if (before !== null && order(given) < order(bump)) {
+    const wanted = requiredVersion(before, bump);
+    const text = `${before} -> ${head.version}: these changes need ${wanted ?? `a ${bump} version`}`;
     findings.push(finding(head, 'error', 'VERSION_TOO_SMALL', head.version, text, ['version'], null));
-  } else if (versionFell(base.contract.version, head.version)) {
-    const text = `${base.contract.version} -> ${head.version}: the version went back`;
+  } else if (before !== null && versionFell(before, head.version)) {
+    const text = `${before} -> ${head.version}: the version went back`;
     findings.push(finding(head, 'error', 'VERSION_TOO_SMALL', head.version, text, ['version'], null));
   }
   return { mode, changes, findings: sortFindings(findings), bump };
@@ -149,7 +175,7 @@ function finding(
 }
 
 /** A contract file that stood in the base and is gone. */
-export function tableRemoved(base: Base, file: string, options: AssessOptions): Finding {
+export function tableRemoved(base: Base, file: string, options: AssessOptions, hint: string | null = null): Finding {
   const mode = options.mode ?? base.contract.tables[0]?.compatibility ?? DEFAULT_MODE;
   const name = base.contract.tables[0]?.name ?? base.contract.id;
   const change: Change = {
@@ -163,7 +189,7 @@ export function tableRemoved(base: Base, file: string, options: AssessOptions): 
     code: change.code,
     subject: name,
     message: change.message,
-    hint: null,
+    hint,
     file,
     line: 1,
     column: 1,

@@ -1,8 +1,8 @@
 /** Changes of one table's columns, nested ones by the same rows. Renames are found by the stable `id`. */
-import { compareDecimals, parseDecimal } from '../decimal-text.ts';
 import { isClassified, type Column, type TableContract } from '../model.ts';
 import { canonicalPgType } from '../pg-type.ts';
 import type { Change } from './change.ts';
+import { compareOptions } from './compare-options.ts';
 import { compareTypes, typeText } from './compare-types.ts';
 
 export function compareColumns(
@@ -85,6 +85,8 @@ export function compareColumn(subject: string, old: Column, now: Column, inKey: 
     void changes.push({ code, subject, message, path: now.path });
   if (old.name !== now.name)
     push('COLUMN_RENAMED', `renamed from '${old.name}': a reader of the old name finds nothing`);
+  else if ((old.physicalName ?? old.name) !== (now.physicalName ?? now.name))
+    push('COLUMN_RENAMED', `physicalName ${old.physicalName ?? old.name} -> ${now.physicalName ?? now.name}`);
   const type = compareTypes(old, now);
   const shown = `${typeText(old)} -> ${typeText(now)}`;
   if (type === 'widened')
@@ -98,7 +100,7 @@ export function compareColumn(subject: string, old: Column, now: Column, inKey: 
     else push('UNIQUE_REMOVED', 'no longer unique: readers that join on it meet repeated rows');
   }
   changes.push(...compareAllowed(subject, old, now));
-  if (type === 'same') changes.push(...compareOptions(subject, old, now));
+  changes.push(...compareOptions(subject, old, now, type));
   changes.push(...comparePrivacy(subject, old, now));
   changes.push(...compareActions(subject, old, now));
   changes.push(...compareNested(subject, old, now));
@@ -154,66 +156,6 @@ function compareAllowed(subject: string, old: Column, now: Column): Change[] {
   return changes;
 }
 
-type Direction = 'tightened' | 'loosened' | 'same' | 'both';
-
-function compareOptions(subject: string, old: Column, now: Column): Change[] {
-  const changes: Change[] = [];
-  type Shown = string | number | undefined;
-  const report = (what: string, direction: Direction, before: Shown, after: Shown): void => {
-    if (direction === 'same') return;
-    const text = `${what} ${show(before)} -> ${show(after)}`;
-    const code =
-      direction === 'tightened' ? 'RULE_TIGHTENED' : direction === 'loosened' ? 'RULE_LOOSENED' : 'RULE_CHANGED';
-    changes.push({
-      code,
-      subject,
-      message: text,
-      path: now.path,
-      ...(code === 'RULE_TIGHTENED' ? { ruleId: what } : {}),
-    });
-  };
-  const [a, b] = [old.options, now.options];
-  report(
-    'minimum',
-    bound(a.minimum ?? a.exclusiveMinimum, b.minimum ?? b.exclusiveMinimum, 1),
-    a.minimum ?? a.exclusiveMinimum,
-    b.minimum ?? b.exclusiveMinimum,
-  );
-  report(
-    'maximum',
-    bound(a.maximum ?? a.exclusiveMaximum, b.maximum ?? b.exclusiveMaximum, -1),
-    a.maximum ?? a.exclusiveMaximum,
-    b.maximum ?? b.exclusiveMaximum,
-  );
-  report('minLength', bound(text(a.minLength), text(b.minLength), 1), a.minLength, b.minLength);
-  // A length that only restates varchar(n) is the type's, and the type has not changed.
-  report('maxLength', bound(text(a.maxLength), text(b.maxLength), -1), a.maxLength, b.maxLength);
-  report('minItems', bound(text(a.minItems), text(b.minItems), 1), a.minItems, b.minItems);
-  report('maxItems', bound(text(a.maxItems), text(b.maxItems), -1), a.maxItems, b.maxItems);
-  report('pattern', presence(a.pattern, b.pattern), a.pattern, b.pattern);
-  report('multipleOf', presence(a.multipleOf, b.multipleOf), a.multipleOf, b.multipleOf);
-  if (now.logicalType === 'string') report('format', presence(a.format, b.format), a.format, b.format);
-  return changes;
-}
-
-const text = (value: number | undefined): string | undefined => (value === undefined ? undefined : String(value));
-const show = (value: string | number | undefined): string => (value === undefined ? 'none' : String(value));
-
-/** `tightening` = 1: a greater bound is tighter (minimum); -1: a smaller one is (maximum). */
-function bound(before: string | undefined, after: string | undefined, tightening: 1 | -1): Direction {
-  if (before === after) return 'same';
-  if (before === undefined) return 'tightened';
-  if (after === undefined) return 'loosened';
-  const [left, right] = [parseDecimal(before), parseDecimal(after)];
-  const order = left !== null && right !== null ? compareDecimals(right, left) : after < before ? -1 : 1;
-  return order === 0 ? 'same' : order === tightening ? 'tightened' : 'loosened';
-}
-
-function presence(before: string | undefined, after: string | undefined): Direction {
-  if (before === after) return 'same';
-  return before === undefined ? 'tightened' : after === undefined ? 'loosened' : 'both';
-}
-
 const RANKS: readonly string[] = [
   'public',
   'open',
@@ -261,8 +203,31 @@ const weaker = (before: string, after: string | null): boolean =>
   STRENGTH.indexOf(after) < STRENGTH.indexOf(before) || (before === 'mask' && after === 'hash');
 
 function compareActions(subject: string, old: Column, now: Column): Change[] {
-  if (old.onViolation === now.onViolation) return [];
-  return [actionChange(subject, old.onViolation, now.onViolation, now.path)];
+  const changes: Change[] = [];
+  if (old.onViolation !== now.onViolation)
+    changes.push(actionChange(subject, old.onViolation, now.onViolation, now.path));
+  if (old.onUnrepresentable !== now.onUnrepresentable) changes.push(unrepresentableChange(subject, old, now));
+  if (old.default !== now.default)
+    changes.push({
+      code: 'POLICY_CHANGED',
+      subject,
+      message: 'another default: replay fills older rows with it from now on',
+      path: now.path,
+    });
+  return changes;
+}
+
+type Unrepresentable = Pick<Column, 'onUnrepresentable' | 'path'>;
+
+/** What the lake cannot hold was kept aside, and would now be NULL. */
+export function unrepresentableChange(subject: string, old: Unrepresentable, now: Unrepresentable): Change {
+  const lossy = now.onUnrepresentable === 'null';
+  return {
+    code: lossy ? 'ACTION_LOSSY' : 'POLICY_CHANGED',
+    subject,
+    message: `onUnrepresentable ${old.onUnrepresentable ?? 'default'} -> ${now.onUnrepresentable ?? 'default'}${lossy ? ': such values would be lost' : ''}`,
+    path: now.path,
+  };
 }
 
 /** Rows that were kept aside and now vanish are a loss. */
@@ -283,10 +248,28 @@ export function actionChange(
 
 function compareNested(subject: string, old: Column, now: Column): Change[] {
   const changes: Change[] = [];
-  if (old.items !== null && now.items !== null)
-    changes.push(...compareColumn(`${subject}[]`, old.items, now.items, false));
-  if (old.mapValue !== null && now.mapValue !== null)
-    changes.push(...compareColumn(`${subject}{}`, old.mapValue, now.mapValue, false));
+  const below = (what: string, before: Column | null, after: Column | null): void => {
+    if (before !== null && after !== null) changes.push(...compareColumn(what, before, after, false));
+    // Of another type: that says it all.
+    else if (old.logicalType !== now.logicalType) return;
+    else if (after !== null)
+      changes.push({
+        code: 'RULE_TIGHTENED',
+        subject: what,
+        message: 'its entries are described now',
+        path: after.path,
+      });
+    else if (before !== null)
+      changes.push({
+        code: 'RULE_LOOSENED',
+        subject: what,
+        message: 'its entries may be anything now',
+        path: now.path,
+      });
+  };
+  below(`${subject}[]`, old.items, now.items);
+  below(`${subject}{key}`, old.mapKey, now.mapKey);
+  below(`${subject}{}`, old.mapValue, now.mapValue);
   if (old.properties.length > 0 || now.properties.length > 0) {
     changes.push(...compareColumns(subject, old.properties, now.properties, now.path, false));
   }

@@ -1,7 +1,7 @@
 /** All changes from one version of a contract to the next, in the order of the new text. */
 import type { Contract, Server, TableContract } from '../model.ts';
 import type { Change } from './change.ts';
-import { actionChange, compareColumns, keyOf } from './compare-columns.ts';
+import { actionChange, compareColumns, keyOf, unrepresentableChange } from './compare-columns.ts';
 import { compareRules, compareServiceLevels } from './compare-rules.ts';
 
 export function compareContracts(before: Contract, after: Contract): Change[] {
@@ -45,7 +45,7 @@ export function compareContracts(before: Contract, after: Contract): Change[] {
   return changes;
 }
 
-function compareTables(old: TableContract, now: TableContract): Change[] {
+export function compareTables(old: TableContract, now: TableContract): Change[] {
   const changes: Change[] = [];
   const push = (code: Change['code'], message: string): void =>
     void changes.push({ code, subject: now.name, message, path: now.path });
@@ -71,6 +71,13 @@ function compareTables(old: TableContract, now: TableContract): Change[] {
     changes.push(actionChange(now.name, old.onViolation, now.onViolation, now.path));
   if (old.unknownColumns !== now.unknownColumns)
     push('POLICY_CHANGED', `unknownColumns ${old.unknownColumns ?? 'default'} -> ${now.unknownColumns ?? 'default'}`);
+  if (old.onUnrepresentable !== now.onUnrepresentable) changes.push(unrepresentableChange(now.name, old, now));
+  if (old.maxQuarantineRatio !== now.maxQuarantineRatio)
+    push(
+      'POLICY_CHANGED',
+      `maxQuarantineRatio ${old.maxQuarantineRatio ?? 'none'} -> ${now.maxQuarantineRatio ?? 'none'}`,
+    );
+  if (old.allowDrop !== now.allowDrop) push('POLICY_CHANGED', `allowDrop ${old.allowDrop} -> ${now.allowDrop}`);
   if (old.compatibility !== now.compatibility)
     push('POLICY_CHANGED', `compatibility ${old.compatibility ?? 'default'} -> ${now.compatibility ?? 'default'}`);
   changes.push(...compareColumns(now.name, old.columns, now.columns, now.path, false));
@@ -109,6 +116,13 @@ function compareServers(before: Contract, after: Contract): Change[] {
     ]);
   for (const old of before.servers) {
     const now = after.servers.find((server) => server.server === old.server);
+    if (now === undefined && place(old) !== NO_PLACE && !after.servers.some((server) => place(server) === place(old)))
+      changes.push({
+        code: 'LOCATION_CHANGED',
+        subject: `servers.${old.server}`,
+        message: 'topic or location is no longer named: readers do not know where the rows are',
+        path: [],
+      });
     if (now !== undefined && place(now) !== place(old)) {
       changes.push({
         code: 'LOCATION_CHANGED',
@@ -120,6 +134,8 @@ function compareServers(before: Contract, after: Contract): Change[] {
   }
   return changes;
 }
+
+const NO_PLACE = JSON.stringify([null, null, null]);
 
 /** A trailing slash and the s3a spelling name the same place. */
 function normalise(location: unknown): string | null {

@@ -1,40 +1,83 @@
 /** Changes of quality rules and of service levels. A rule is the same rule when its id is. */
 import { compareDecimals, parseDecimal } from '../decimal-text.ts';
-import type { Contract, Operator, Rule, SlaProperty, TableContract } from '../model.ts';
+import type { Contract, Rule, SlaProperty, TableContract } from '../model.ts';
+import { meansZero } from '../rules/rule-meta.ts';
 import type { Change } from './change.ts';
 import { actionChange } from './compare-columns.ts';
+import { compareOperators } from './compare-operators.ts';
 
 export function compareRules(before: TableContract, after: TableContract): Change[] {
-  const old = new Map(before.rules.map((rule) => [rule.id, rule]));
-  const now = new Map(after.rules.map((rule) => [rule.id, rule]));
   const changes: Change[] = [];
-  for (const [id, rule] of now) {
-    const subject = `${after.name}.${id}`;
-    const previous = old.get(id);
-    if (previous !== undefined) changes.push(...compareRule(subject, previous, rule));
-    else if (rule.kind !== 'text' && !isAllowedValues(rule)) {
+  const left = new Set(before.rules);
+  const onSame = sameColumns(before, after);
+  const pairs = pairRules(before, after, onSame);
+  for (const rule of after.rules) {
+    const subject = `${after.name}.${rule.id}`;
+    const previous = pairs.get(rule);
+    if (previous !== undefined) {
+      left.delete(previous);
+      changes.push(...compareRule(subject, previous, rule, onSame(previous, rule)));
+    } else if (rule.kind !== 'text' && !isAllowedValues(rule)) {
       changes.push({
         code: 'RULE_ADDED',
         subject,
         message: 'new rule: rows already written may break it',
         path: rule.path,
-        ruleId: id,
+        ruleId: rule.id,
       });
     }
   }
-  for (const [id, rule] of old) {
-    if (now.has(id) || rule.kind === 'text' || isAllowedValues(rule)) continue;
-    changes.push({ code: 'RULE_LOOSENED', subject: `${after.name}.${id}`, message: 'rule removed', path: after.path });
+  for (const rule of left) {
+    if (rule.kind === 'text' || isAllowedValues(rule)) continue;
+    const subject = `${after.name}.${rule.id}`;
+    changes.push({ code: 'RULE_LOOSENED', subject, message: 'rule removed', path: after.path });
   }
   return changes;
 }
 
-/** The values themselves are compared as the column's list. */
-function isAllowedValues(rule: Rule): boolean {
-  return rule.kind === 'library' && rule.metric === 'invalidValues' && rule.validValues !== null;
+/** New rule → old one: by the id that it was given; one that has none, on either side, by what it says, then by its place. */
+function pairRules(before: TableContract, after: TableContract, onSame: SameColumn): Map<Rule, Rule> {
+  const pairs = new Map<Rule, Rule>();
+  const free = new Set(before.rules);
+  const pair = (same: (old: Rule, now: Rule) => boolean): void => {
+    for (const now of after.rules) {
+      if (pairs.has(now)) continue;
+      const old = [...free].find((candidate) => same(candidate, now));
+      if (old === undefined) continue;
+      pairs.set(now, old);
+      free.delete(old);
+    }
+  };
+  pair((old, now) => old.givenId !== null && old.givenId === now.givenId);
+  const alike = (old: Rule, now: Rule): boolean =>
+    (old.givenId === null || now.givenId === null) && old.kind === now.kind && onSame(old, now);
+  pair((old, now) => alike(old, now) && said(old) === said(now));
+  pair((old, now) => alike(old, now) && body(old) === body(now));
+  pair((old, now) => alike(old, now) && old.id === now.id);
+  return pairs;
 }
 
-function compareRule(subject: string, old: Rule, now: Rule): Change[] {
+type SameColumn = (old: Rule, now: Rule) => boolean;
+
+/** Both of the table, or both of one column, whatever it is called now. */
+function sameColumns(before: TableContract, after: TableContract): SameColumn {
+  const idOf = (table: TableContract, name: string | null): string | null =>
+    table.columns.find((column) => column.name === name)?.id ?? null;
+  return ({ column: old }, { column: now }) => {
+    const id = idOf(before, old);
+    return old === now || (id !== null && id === idOf(after, now));
+  };
+}
+
+const said = (rule: Rule): string =>
+  `${body(rule)}|${'operator' in rule ? `${rule.operator.name} ${rule.operator.text}` : (rule.description ?? '')}`;
+
+/** The values themselves are compared as the column's list, unless some rows may hold others. */
+function isAllowedValues(rule: Rule): boolean {
+  return rule.kind === 'library' && rule.metric === 'invalidValues' && rule.validValues !== null && meansZero(rule);
+}
+
+function compareRule(subject: string, old: Rule, now: Rule, onSame: boolean): Change[] {
   const changes: Change[] = [];
   const push = (code: Change['code'], message: string): void =>
     void changes.push({
@@ -44,10 +87,11 @@ function compareRule(subject: string, old: Rule, now: Rule): Change[] {
       path: now.path,
       ...(code === 'RULE_TIGHTENED' ? { ruleId: now.id } : {}),
     });
-  if (old.kind !== now.kind || body(old) !== body(now))
+  if (!onSame) push('RULE_CHANGED', `now of ${now.column ?? 'the table'}, before of ${old.column ?? 'the table'}`);
+  else if (old.kind !== now.kind || body(old) !== body(now))
     push('RULE_CHANGED', 'its text changed: which rows pass cannot be compared');
   else if ('operator' in old && 'operator' in now) {
-    const direction = compareOperators(old.operator, now.operator);
+    const direction = compareOperators(old, now);
     if (direction !== 'same') {
       const shown = `${old.operator.name} ${old.operator.text} -> ${now.operator.name} ${now.operator.text}`;
       push(
@@ -73,40 +117,20 @@ function body(rule: Rule): string {
     case 'custom':
       return `${rule.engine}|${rule.implementation.trim()}`;
     case 'library':
-      return JSON.stringify([rule.metric, rule.unit, rule.pattern, rule.missingValues?.map(String), rule.properties]);
+      return JSON.stringify([
+        rule.metric,
+        rule.unit,
+        rule.pattern,
+        rule.missingValues?.map(String).toSorted(),
+        rule.properties?.toSorted(),
+        isAllowedValues(rule) ? null : rule.validValues?.map(String).toSorted(),
+      ]);
   }
 }
 
 function severityRank(severity: string): number {
   const rank = ['info', 'warning', 'error'].indexOf(severity.toLowerCase());
   return rank < 0 ? 2 : rank;
-}
-
-/** Upper limits tighten downwards, lower limits upwards; anything else that differs is undecided. */
-function compareOperators(old: Operator, now: Operator): 'same' | 'tightened' | 'loosened' | 'undecided' {
-  if (old.name === now.name && old.text === now.text) return 'same';
-  const upper = new Set(['mustBeLessThan', 'mustBeLessOrEqualTo']);
-  const lower = new Set(['mustBeGreaterThan', 'mustBeGreaterOrEqualTo']);
-  const [a, b] = [parseDecimal(old.text), parseDecimal(now.text)];
-  if (a === null || b === null) return 'undecided';
-  const order = compareDecimals(b, a);
-  if (upper.has(old.name) && upper.has(now.name))
-    return order === 0
-      ? now.name === 'mustBeLessThan'
-        ? 'tightened'
-        : 'loosened'
-      : order < 0
-        ? 'tightened'
-        : 'loosened';
-  if (lower.has(old.name) && lower.has(now.name))
-    return order === 0
-      ? now.name === 'mustBeGreaterThan'
-        ? 'tightened'
-        : 'loosened'
-      : order > 0
-        ? 'tightened'
-        : 'loosened';
-  return 'undecided';
 }
 
 /** Seconds of one unit; months and years as the calendar's mean. */

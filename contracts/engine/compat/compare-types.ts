@@ -1,10 +1,22 @@
 /** How one column's type became another's: by the physical type where both name one, else by the logical type and format. */
 import type { Column } from '../model.ts';
 import { parsePgType, canonicalPgType, type PgType } from '../pg-type.ts';
+import { deltaTypeText, mapContractColumn } from '../type-table.ts';
 
 export type TypeChange = 'same' | 'widened' | 'narrowed' | 'changed';
 
 export function compareTypes(before: Column, after: Column): TypeChange {
+  const type = compareSourceTypes(before, after);
+  return type === 'same' && before.physicalTypes.delta !== after.physicalTypes.delta
+    ? comparePhysical(deltaType(before), deltaType(after))
+    : type;
+}
+
+/** What the lake has where the contract chooses, and where it does not. */
+const deltaType = (column: Column): string =>
+  column.physicalTypes.delta ?? deltaTypeText(mapContractColumn(column).delta);
+
+function compareSourceTypes(before: Column, after: Column): TypeChange {
   const logical = compareLogical(before, after);
   if (before.physicalType === null || after.physicalType === null) return logical;
   const physical = comparePhysical(before.physicalType, after.physicalType);
@@ -15,7 +27,8 @@ export function compareTypes(before: Column, after: Column): TypeChange {
 /** What to show of a column's type. */
 export function typeText(column: Column): string {
   const format = column.options.format === undefined ? '' : `(${column.options.format})`;
-  return column.physicalType ?? `${column.logicalType ?? 'any'}${format}`;
+  const delta = column.physicalTypes.delta === undefined ? '' : ` (in the lake ${column.physicalTypes.delta})`;
+  return `${column.physicalType ?? `${column.logicalType ?? 'any'}${format}`}${delta}`;
 }
 
 function comparePhysical(before: string, after: string): TypeChange {

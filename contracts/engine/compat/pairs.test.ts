@@ -47,7 +47,147 @@ function changes(before: Contract, after: Contract): string[] {
 
 type Pair = readonly [string, readonly string[], readonly string[], readonly string[]];
 
+const text = (options: string): string => a(`logicalType: string, physicalType: text, ${options}`);
+const whole = (options: string): string =>
+  a(`logicalType: integer, physicalType: bigint, logicalTypeOptions: {${options}}`);
+const tags = (options: string): string =>
+  a(
+    `logicalType: array, physicalType: 'text[]', logicalTypeOptions: {${options}}, items: {logicalType: string, physicalType: text}`,
+  );
+const quality = (...rules: readonly string[]): string =>
+  a(`logicalType: string, physicalType: text, quality: [${rules.join(', ')}]`);
+const nulls = (id: string, operator: string): string => quality(`{${id}metric: nullValues, ${operator}}`);
+
+/** How much of a rule passes, before and after. */
+const OPERATORS: readonly Pair[] = (
+  [
+    ['mustBeBetween: [0, 10]', 'mustBeBetween: [2, 10]', 'TIGHTENED'],
+    ['mustBeBetween: [2, 10]', 'mustBeBetween: [2, 11]', 'LOOSENED'],
+    ['mustBeBetween: [0, 10]', 'mustBeBetween: [5, 15]', 'CHANGED'],
+    ['mustBe: 0', 'mustBeLessThan: 5', 'LOOSENED'],
+    ['mustBeLessThan: 5', 'mustBe: 0', 'TIGHTENED'],
+    ['mustBe: 0', 'mustBeLessThan: 1', null],
+    ['mustBeLessThan: 5', 'mustBeLessOrEqualTo: 4', null],
+    ['mustBeLessThan: 5', 'mustBeLessOrEqualTo: 5', 'LOOSENED'],
+    ['mustNotBe: 0', 'mustBeGreaterThan: 0', null],
+    ['mustBeGreaterThan: 0', 'mustBeGreaterOrEqualTo: 10', 'TIGHTENED'],
+    ['mustNotBeBetween: [1, 3]', 'mustNotBeBetween: [1, 2]', 'LOOSENED'],
+    ['mustBeLessThan: 5, unit: percent', 'mustBeLessThan: 4.5, unit: percent', 'TIGHTENED'],
+    ['mustBeLessOrEqualTo: 100, unit: percent', 'mustBeLessThan: 200, unit: percent', null],
+    ['mustBeLessThan: 5', 'mustBeLessThan: 5, unit: percent', 'CHANGED'],
+  ] as const
+).map(([before, after, code]): Pair => [
+  `${before} -> ${after}`,
+  [K, nulls('id: s, ', before)],
+  [K, nulls('id: s, ', after)],
+  code === null ? [] : [`RULE_${code} t.s`],
+]);
+
 const PAIRS: readonly Pair[] = [
+  ...OPERATORS,
+  ['a rule gets an id', [K, nulls('', 'mustBe: 0')], [K, nulls('id: s, ', 'mustBe: 0')], []],
+  [
+    'a rule without an id gets a neighbour before it',
+    [
+      K,
+      quality('{metric: nullValues, mustBe: 0}', '{metric: missingValues, arguments: {missingValues: [x]}, mustBe: 0}'),
+    ],
+    [
+      K,
+      quality(
+        '{metric: duplicateValues, mustBe: 0}',
+        '{metric: nullValues, mustBe: 0}',
+        '{metric: missingValues, arguments: {missingValues: [x]}, mustBe: 0}',
+      ),
+    ],
+    ['RULE_ADDED t.a.duplicateValues'],
+  ],
+  [
+    'a rule moves to another column',
+    [K, nulls('id: s, ', 'mustBe: 0'), 'id: b, name: b, logicalType: string'],
+    [
+      K,
+      a('logicalType: string, physicalType: text'),
+      'id: b, name: b, logicalType: string, quality: [{id: s, metric: nullValues, mustBe: 0}]',
+    ],
+    ['RULE_CHANGED t.s'],
+  ],
+  [
+    'values of a rule with a tolerance',
+    [K, quality('{id: s, metric: invalidValues, arguments: {validValues: [x]}, mustBeLessThan: 5}')],
+    [K, quality('{id: s, metric: invalidValues, arguments: {validValues: [x, y]}, mustBeLessThan: 5}')],
+    ['RULE_CHANGED t.s'],
+  ],
+  [
+    'such a rule is removed',
+    [K, quality('{id: s, metric: invalidValues, arguments: {validValues: [x]}, mustBeLessThan: 5}')],
+    [K, text('')],
+    ['RULE_LOOSENED t.s'],
+  ],
+  ['the bound itself is let out', [K, whole('minimum: 1')], [K, whole('exclusiveMinimum: 1')], ['RULE_TIGHTENED t.a']],
+  ['it is let in', [K, whole('exclusiveMaximum: 9')], [K, whole('maximum: 9')], ['RULE_LOOSENED t.a']],
+  [
+    'the bound that does not decide',
+    [K, whole('minimum: 5, exclusiveMinimum: 1')],
+    [K, whole('minimum: 5, exclusiveMinimum: 2')],
+    [],
+  ],
+  ['a step gets wider', [K, whole('multipleOf: 2')], [K, whole('multipleOf: 4')], ['RULE_TIGHTENED t.a']],
+  ['a step gets finer', [K, whole('multipleOf: 4')], [K, whole('multipleOf: 2')], ['RULE_LOOSENED t.a']],
+  ['another step', [K, whole('multipleOf: 2')], [K, whole('multipleOf: 3')], ['RULE_CHANGED t.a']],
+  [
+    'entries become unique',
+    [K, tags('minItems: 0')],
+    [K, tags('minItems: 0, uniqueItems: true')],
+    ['RULE_TIGHTENED t.a'],
+  ],
+  [
+    'entries are described',
+    [K, a('logicalType: array, physicalType: jsonb')],
+    [K, a('logicalType: array, physicalType: jsonb, items: {logicalType: string}')],
+    ['RULE_TIGHTENED t.a[]'],
+  ],
+  [
+    'wider, and bounded at once',
+    [K, a('logicalType: integer, logicalTypeOptions: {format: i32}, physicalType: integer')],
+    [K, a('logicalType: integer, logicalTypeOptions: {format: i64, minimum: 1}, physicalType: bigint')],
+    ['RULE_TIGHTENED t.a', 'TYPE_WIDENED t.a'],
+  ],
+  [
+    'another source column behind the name',
+    [K, text('physicalName: x')],
+    [K, text('physicalName: y')],
+    ['COLUMN_RENAMED t.a'],
+  ],
+  [
+    'another type in the lake',
+    [
+      K,
+      a(
+        "logicalType: number, physicalType: numeric, customProperties: [{property: physicalTypes, value: {delta: 'decimal(20,4)'}}]",
+      ),
+    ],
+    [
+      K,
+      a(
+        'logicalType: number, physicalType: numeric, customProperties: [{property: physicalTypes, value: {delta: string}}]',
+      ),
+    ],
+    ['TYPE_CHANGED t.a'],
+  ],
+  [
+    'the type in the lake is only named',
+    [K, text('description: x')],
+    [K, text('description: x, customProperties: [{property: physicalTypes, value: {delta: string}}]')],
+    [],
+  ],
+  [
+    'values that do not fit become NULL',
+    [K, text('description: x')],
+    [K, text(`description: x, ${custom('onUnrepresentable', "'null'")}`)],
+    ['ACTION_LOSSY t.a'],
+  ],
+  ['another default', [K, text(custom('default', 'x'))], [K, text(custom('default', 'y'))], ['POLICY_CHANGED t.a']],
   [
     'a field added in an array of objects',
     [K, items('{name: x, logicalType: string}')],
