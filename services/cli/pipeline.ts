@@ -118,7 +118,7 @@ export async function startPipeline(options: PipelineOptions): Promise<Pipeline>
         openReader(onSourceBreak === undefined ? options : { ...options, onSourceBreak }, from, log, lake, () =>
           parts.stream ? (ingest?.committedLsn() ?? 0n) : null,
         );
-      return options.availableNow ? start() : startStandingReader(start, logger);
+      return options.availableNow ? start() : startStandingReader(start, logger, heartbeatMs(config) / 2);
     };
     const reader = source === null ? null : await startReaderOf(source);
     if (reader !== null) undo.push(() => reader.stop());
@@ -161,6 +161,10 @@ export async function startPipeline(options: PipelineOptions): Promise<Pipeline>
     throw error;
   }
 }
+
+/** No look costs so little that it may come all the time. */
+const HEARTBEAT_MS_MIN = 500;
+const heartbeatMs = ({ source }: Config): number => Math.max(HEARTBEAT_MS_MIN, source.heartbeat);
 
 /** The user's own function beside the merge, as a query of its own with its own checkpoint. */
 async function userQueries(config: Config, base: string): Promise<readonly UserQuery[]> {
@@ -256,6 +260,7 @@ function openReader(
     clock: Date.now,
     runId: randomUUID(),
     failpoint: options.failpoint,
+    limits: { heartbeatMs: heartbeatMs(config), idleMarkMs: heartbeatMs(config) },
     onSourceBreak: options.onSourceBreak ?? 'stop',
     privacy: logPrivacy(contractFolder(config.contracts), piiKey(config)),
     lakeFloor: (tables) => lakeFloor(lake, config.name, tables),
@@ -307,6 +312,7 @@ async function openIngest(
     clock: systemClock,
     newId: randomUUID,
     failpoint: options.failpoint,
+    continuityMs: heartbeatMs(config),
     async beforeTable(id) {
       const found = await readDifferences(lake, id);
       if (found !== null && !verified.has(id)) verified.set(id, found);

@@ -6,10 +6,10 @@ import type { LogWriter } from '../log/log.ts';
 import type { Lsn } from '../log/position.ts';
 import { formatLsn, parseLsn } from '../log/position.ts';
 import { progressTopic, readerTopic } from '../log/topics.ts';
-import { sourceBreak, type Break, type SourceBreak } from './continuity.ts';
+import { publicationBreak, sourceBreak, type Break, type SourceBreak } from './continuity.ts';
 import { requireDirect, requireServer, serverFacts } from './preflight.ts';
 import { publishSelected } from './later-tables.ts';
-import type { Publication } from './publication.ts';
+import { publicationRevision, type Publication } from './publication.ts';
 import { ReaderError } from './reader-error.ts';
 import type { LakeFloor, ReaderOptions } from './reader-options.ts';
 import { loadReaderState, type ReaderPosition, type SavedReader, type SourceIdentity } from './reader-state.ts';
@@ -126,7 +126,12 @@ async function prepare(session: SourceSession, options: ReaderOptions, signal: A
   const slot = await findSlot(session, options.slot);
   if (slot !== null) {
     requireOwnSlot(slot, options.source.connection.database);
-    if (invalidation(slot) === null) return { publication, selected, announced, barrierXid, createdSlot: false };
+    const publicationNow = publicationRevision(publication);
+    // Of a publication that is younger than the slot's position PostgreSQL below 18 cannot decode a change: another slot.
+    const anew =
+      options.onSourceBreak === 'resnapshot' && publicationBreak(saved.position?.publication, publicationNow) !== null;
+    if (invalidation(slot) === null && !anew)
+      return { publication, selected, announced, barrierXid, createdSlot: false };
   }
   if (saved.position !== null && options.onSourceBreak !== 'resnapshot') {
     // Another server has no slot of ours either: that it is another one comes first.
@@ -226,6 +231,7 @@ async function takeOver(
       database: options.source.connection.database,
       slot: slotName,
       logId: await log.admin.logId(),
+      publication: publicationRevision(prepared.publication),
     };
     const slot = await findSlot(session, slotName);
     if (slot === null)

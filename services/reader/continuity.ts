@@ -37,6 +37,7 @@ export interface SourceNow {
   /** Timelines that the server's own descends from, and where each was left. */
   readonly ancestors: readonly Ancestor[];
   readonly logId: string;
+  readonly publication?: string;
   readonly slot: SlotState | null;
   /** Where the server's WAL ends. */
   readonly walLsn: bigint;
@@ -76,10 +77,24 @@ export function sourceBreak(saved: ReaderPosition, now: SourceNow): Break<Source
       },
     );
   }
-  return null;
+  return publicationBreak(saved.publication, now.publication);
 }
 
 type Gap = NonNullable<Break<SourceBreak>['gap']>;
+
+/** The WAL goes on; what the publication left out of the stream between the two definitions nobody will send again. */
+export function publicationBreak(
+  saved: string | undefined,
+  now: string | undefined,
+): Break<'PUBLICATION_CHANGED'> | null {
+  if (saved === undefined || now === undefined || saved === now) return null;
+  const recreated = saved.split('/')[0] !== now.split('/')[0];
+  return {
+    state: 'PUBLICATION_CHANGED',
+    detail: `the publication was ${recreated ? 'dropped and made again' : 'altered'}: what it left out meanwhile is not in the log`,
+    gap: null,
+  };
+}
 
 function slotLost(slot: string, gap: Gap): Break<SourceBreak> {
   return found('SLOT_LOST', `replication slot "${slot}" does not exist any more`, gap);

@@ -7,9 +7,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseLsn, type Lsn } from '../log/position.ts';
 import { ContinuityError } from './attach.ts';
 import { listTables, matchesGlobs, type SourceTable } from './catalog.ts';
-import { rewriteOf, sourceBreak, tableBreak, type TableNow } from './continuity.ts';
+import { publicationBreak, rewriteOf, sourceBreak, tableBreak, type TableNow } from './continuity.ts';
 import { MARK_PREFIX, MESSAGE_PREFIX } from './message-pump.ts';
-import { findPublication, requireComplete, type Publication } from './publication.ts';
+import { findPublication, publicationRevision, requireComplete, type Publication } from './publication.ts';
 import { ReaderError } from './reader-error.ts';
 import type { ReaderLimits, ReaderOptions } from './reader-options.ts';
 import type { ReaderRun } from './reader-run.ts';
@@ -154,6 +154,8 @@ async function compareTables(
     publication,
     tables.some((table) => table.relkind === 'p' && run.registry.find(table.schema, table.table) !== null),
   );
+  const redefined = publicationBreak(run.attachment.identity.publication, publicationRevision(publication));
+  if (redefined !== null) throw new ContinuityError(redefined);
   for (const route of run.registry.routes()) {
     if (!takesEvents(route.state)) continue;
     // Just about to be planned anew, from the catalog as it is.

@@ -18,6 +18,8 @@ export interface PublishedTable {
 
 export interface Publication {
   readonly oid: number;
+  /** Transaction that last altered its definition. Tables that come and go do not change it. */
+  readonly alteredBy: string;
   readonly name: string;
   readonly allTables: boolean;
   readonly insert: boolean;
@@ -39,7 +41,7 @@ export async function findPublication(session: SourceSession, name: string): Pro
       ? `'columns', case when r.prattrs is not null then array_to_json(t.attnames) end, 'rowFilter', t.rowfilter`
       : `'columns', null, 'rowFilter', null`;
   const rows = await session.query(`
-select json_build_object('oid', p.oid::int8, 'name', p.pubname, 'allTables', p.puballtables, 'insert', p.pubinsert,
+select json_build_object('oid', p.oid::int8, 'alteredBy', p.xmin::text, 'name', p.pubname, 'allTables', p.puballtables, 'insert', p.pubinsert,
   'update', p.pubupdate, 'delete', p.pubdelete, 'truncate', p.pubtruncate, 'viaRoot', p.pubviaroot,
   'storedGenerated', ${generated},
   'tables', coalesce((
@@ -51,6 +53,11 @@ select json_build_object('oid', p.oid::int8, 'name', p.pubname, 'allTables', p.p
 from pg_publication p where p.pubname = ${quoteLiteral(name)}`);
   const text = rows[0]?.['j'];
   return text == null ? null : (JSON.parse(text) as Publication);
+}
+
+/** Another one after DROP and CREATE, and after ALTER … SET: between the two, changes may have been left out of the stream. */
+export function publicationRevision({ oid, alteredBy }: Publication): string {
+  return `${oid}/${alteredBy}`;
 }
 
 export interface TableName {

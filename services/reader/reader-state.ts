@@ -18,6 +18,8 @@ export interface SourceIdentity {
   readonly slot: string;
   /** Identity of the log that this was written to. */
   readonly logId: string;
+  /** The publication as it was defined (`publicationRevision`); absent where no reader has noted it yet. */
+  readonly publication?: string;
 }
 
 export interface ReaderPosition extends SourceIdentity {

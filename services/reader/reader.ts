@@ -20,6 +20,7 @@ import {
 } from './reader-options.ts';
 import { openRun, type ReaderRun } from './reader-run.ts';
 import type { AbsentQuery } from './snapshot-plan.ts';
+import { sqlstateOf } from './server-error.ts';
 import { readerStatus } from './reader-status.ts';
 import { keyOf } from './shapes.ts';
 import type { TableRoute } from './table-route.ts';
@@ -105,8 +106,9 @@ export async function startReader(given: ReaderOptions): Promise<ReaderHandle> {
       const startedMs = options.clock();
       try {
         await runOnce();
-      } catch (error) {
+      } catch (failure) {
         if (stopping.signal.aborted) break;
+        const error = namedBreak(failure, options.publication);
         if (shared.run === null && shared.phase === 'connecting') throw error;
         if (!mayRetry(error)) {
           stopByName(shared, error);
@@ -209,6 +211,14 @@ function refuseBag(run: ReaderRun, { schema, table, encoder }: TableRoute): void
  * under the reader; the next attempt makes it again, and the stream stops the table by name.
  */
 const RECOVERED_LOG: ReadonlySet<string> = new Set(['LOG_FENCED', 'LOG_DISK_FULL', 'LOG_TOPIC_MISSING']);
+
+/** PostgreSQL below 18 cannot decode a change of a time in which there was no publication; newer ones leave it out. */
+function namedBreak(error: unknown, publication: string): unknown {
+  const missing = sqlstateOf(error) === '42704' && error instanceof Error && error.message.includes(`"${publication}"`);
+  if (!missing) return error;
+  const detail = `publication "${publication}" was not there when the changes that come next were made`;
+  return new ContinuityError({ state: 'PUBLICATION_CHANGED', detail, gap: null });
+}
 
 /** Connection and log troubles pass; a broken continuity, a refusal or a protocol error does not. */
 function mayRetry(error: unknown): boolean {

@@ -63,6 +63,11 @@ export const CONFIG_SCHEMA = {
       parallel: integer(2, 1, 'chunks read at once'),
       chunkRows: integer(20_000, 100, 'rows a chunk aims at'),
     },
+    heartbeat: {
+      kind: 'duration',
+      default: '10s',
+      help: 'time between two looks at the slot, the publication, the tables and their topics; of an idle source between two marks',
+    } as Field,
     streaming: choice(
       ['off', 'on'],
       'off',

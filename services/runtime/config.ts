@@ -35,8 +35,10 @@ export interface Config {
     readonly slot: string;
     readonly publication: string;
     readonly snapshot: { readonly parallel: number; readonly chunkRows: number };
-    /** Bytes, or null for no budget. */
+    /** Milliseconds. */
+    readonly heartbeat: number;
     readonly streaming: 'off' | 'on';
+    /** Bytes, or null for no budget. */
     readonly walBudget: number | null;
     readonly onExceed: 'alert' | 'drop-slot';
   };
