@@ -300,8 +300,8 @@ describe('reports', () => {
 
   it('junit: errors are failures, warnings passed cases with their text, failures only when strict (report 4)', async () => {
     const { out } = await broken('junit');
-    expect(out).toContain('<testsuite name="orders" tests="3" failures="2" errors="0" skipped="0">');
-    expect(out).toMatch(/name="RULE_TIGHTENED orders.total"[^>]*>\n\s*<system-out>RULE_TIGHTENED: /);
+    expect(out).toContain('<testsuite name="orders" tests="3" failures="2" errors="0" skipped="0" time=');
+    expect(out).toMatch(/name="RULE_TIGHTENED orders.total"[^>]*>\n\s*<system-out>warning RULE_TIGHTENED: /);
     expect(out).toMatch(/<failure type="COLUMN_REMOVED"/);
     expect((await broken('junit', '--strict')).out).toContain('failures="3"');
   });

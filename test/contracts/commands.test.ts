@@ -186,7 +186,7 @@ describe('contracts test', () => {
     expect((await test([GOOD], '--fail-on', 'warning')).exit).toBe(1);
     const { out } = await test([GOOD], '--format', 'junit');
     expect(out).toContain('failures="0"');
-    expect(out).toMatch(/<system-out>RULE_FAILED: rowCount 1 /);
+    expect(out).toMatch(/<system-out>warning RULE_FAILED: rowCount 1 /);
   });
 
   it('an engine that we do not have ends as NOT RUN with exit 1, and the others run (report 2)', async () => {

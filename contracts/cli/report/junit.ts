@@ -12,10 +12,12 @@ interface TestCase {
   readonly message: string;
   readonly file: string;
   readonly line: number;
+  /** Column of the line. */
+  readonly position: number;
 }
 
 export function junitReport(report: Report): string {
-  const suites = report.suites.map((suite) => ({ name: suite.name, cases: casesOf(suite, report) }));
+  const suites = report.suites.map((suite) => ({ name: suite.name, cases: namedApart(casesOf(suite, report)) }));
   if (report.problems.length > 0)
     suites.push({
       name: `contracts ${report.command}`,
@@ -26,14 +28,16 @@ export function junitReport(report: Report): string {
         message: remedy === '' ? message : `${message}; ${remedy}`,
         file: '',
         line: 0,
+        position: 0,
       })),
     });
+  const seconds = (report.elapsedMs / 1000).toFixed(3);
   const all = suites.flatMap(({ cases }) => cases);
   const body = suites.map(
     ({ name, cases }) =>
-      `  <testsuite name="${escape(name)}" ${totals(cases)}>\n${cases.map((item) => caseXml(name, item)).join('')}  </testsuite>\n`,
+      `  <testsuite name="${escape(name)}" ${totals(cases)} time="${seconds}">\n${cases.map((item) => caseXml(name, item)).join('')}  </testsuite>\n`,
   );
-  return `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="contracts ${report.command}" ${totals(all)} time="${(report.elapsedMs / 1000).toFixed(3)}">\n${body.join('')}</testsuites>\n`;
+  return `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="contracts ${report.command}" ${totals(all)} time="${seconds}">\n${body.join('')}</testsuites>\n`;
 }
 
 function totals(cases: readonly TestCase[]): string {
@@ -48,32 +52,50 @@ function casesOf(suite: Suite, report: Report): TestCase[] {
       : suite.findings.map((finding) => findingCase(finding, report.strict));
   return cases.length > 0
     ? cases
-    : [{ name: 'contract', kind: 'passed', type: '', message: '', file: suite.file, line: 1 }];
+    : [{ name: 'contract', kind: 'passed', type: '', message: '', file: suite.file, line: 1, position: 1 }];
 }
 
 function findingCase(finding: Finding, strict: boolean): TestCase {
-  const { code, subject, level, message, hint, file, line } = finding;
+  const { code, subject, level, message, hint, file, line, column: position } = finding;
   const failed = level === 'error' || (strict && level === 'warning');
   const text = hint === null || hint === '' ? message : `${message} (${hint})`;
   const name = subject === '' ? code : `${code} ${subject}`;
-  return { name, kind: failed ? 'failure' : 'passed', type: code, message: text, file, line };
+  return failed
+    ? { name, kind: 'failure', type: code, message: text, file, line, position }
+    : { name, kind: 'passed', type: `${level} ${code}`, message: text, file, line, position };
 }
 
 function ruleCase(suite: Suite, outcome: Outcome, strict: boolean): TestCase {
-  const { ruleId, status, severity, detail, line } = outcome;
+  const { ruleId, status, severity, detail, line, position } = outcome;
   const failed = status === 'failed' && (severity === 'error' || (strict && severity === 'warning'));
   const kind = status === 'not-run' ? 'error' : status === 'noted' ? 'skipped' : failed ? 'failure' : 'passed';
-  const type = status === 'not-run' ? 'NOT_RUN' : 'RULE_FAILED';
+  const warned = status === 'failed' && !failed ? `${severity} RULE_FAILED` : '';
+  const type = status === 'not-run' ? 'NOT_RUN' : failed ? 'RULE_FAILED' : warned;
   const rows =
     outcome.sample === undefined || outcome.sample.length === 0 ? '' : `; keys: ${outcome.sample.join(', ')}`;
-  return { name: ruleId, kind, type, message: `${detail}${rows}`, file: suite.file, line };
+  return { name: ruleId, kind, type, message: `${detail}${rows}`, file: suite.file, line, position };
+}
+
+/** Readers take two cases of one name for one: the second says where it stands. */
+function namedApart(cases: readonly TestCase[]): TestCase[] {
+  const taken = new Set<string>();
+  return cases.map((item) => {
+    const place = `${item.name} (${item.line}:${item.position})`;
+    let name = taken.has(item.name) ? place : item.name;
+    for (let again = 2; taken.has(name); again++) name = `${place} ${again}`;
+    taken.add(name);
+    return { ...item, name };
+  });
 }
 
 function caseXml(suite: string, item: TestCase): string {
-  const open = `    <testcase classname="${escape(suite)}" name="${escape(item.name)}"${item.file === '' ? '' : ` file="${escape(item.file)}" line="${item.line}"`}`;
+  const open = `    <testcase classname="${escape(suite)}" name="${escape(item.name)}" time="0"${item.file === '' ? '' : ` file="${escape(item.file)}" line="${item.line}"`}`;
   if (item.kind === 'skipped') return `${open}>\n      <skipped message="${escape(item.message)}"/>\n    </testcase>\n`;
-  if (item.kind !== 'passed')
-    return `${open}>\n      <${item.kind} type="${escape(item.type)}" message="${escape(item.message)}"/>\n    </testcase>\n`;
+  if (item.kind !== 'passed') {
+    // Some readers show the attribute, some the text.
+    const place = item.file === '' ? '' : `${item.file}:${item.line}:${item.position} `;
+    return `${open}>\n      <${item.kind} type="${escape(item.type)}" message="${escape(item.message)}">${escape(`${place}${item.message}`)}</${item.kind}>\n    </testcase>\n`;
+  }
   if (item.message === '') return `${open}/>\n`;
   return `${open}>\n      <system-out>${escape(`${item.type === '' ? '' : `${item.type}: `}${item.message}`)}</system-out>\n    </testcase>\n`;
 }

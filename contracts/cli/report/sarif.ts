@@ -1,7 +1,7 @@
 /** SARIF 2.1.0 (OASIS), for code scanning: every finding with its file, line and column. */
 import { pathToFileURL } from 'node:url';
 import { isAbsolute } from 'node:path';
-import type { FindingLevel } from '../../engine/finding.ts';
+import type { Finding, FindingLevel } from '../../engine/finding.ts';
 import type { Report } from './report.ts';
 import { reportedFindings } from './reported-findings.ts';
 
@@ -9,6 +9,7 @@ const LEVELS: Readonly<Record<FindingLevel, string>> = { error: 'error', warning
 
 export function sarifReport(report: Report): string {
   const findings = reportedFindings(report.suites);
+  const fingerprint = fingerprints();
   const codes = [...new Set(findings.map(({ code }) => code))].toSorted();
   const value = {
     $schema: 'https://json.schemastore.org/sarif-2.1.0.json',
@@ -33,7 +34,7 @@ export function sarifReport(report: Report): string {
           ruleId: finding.code,
           ruleIndex: codes.indexOf(finding.code),
           level: LEVELS[finding.level],
-          message: { text: [finding.subject, finding.message].filter((part) => part !== '').join(': ') },
+          message: { text: messageOf(finding) },
           locations: [
             {
               physicalLocation: {
@@ -42,13 +43,28 @@ export function sarifReport(report: Report): string {
               },
             },
           ],
-          // Lines move; what a result is about does not.
-          partialFingerprints: { subject: `${finding.file}|${finding.code}|${finding.subject}` },
+          partialFingerprints: { subject: fingerprint(finding) },
         })),
       },
     ],
   };
   return `${JSON.stringify(value, null, 2)}\n`;
+}
+
+function messageOf({ subject, message, hint }: Finding): string {
+  const note = hint === null || hint === '' ? '' : ` (${hint})`;
+  return `${subject === '' ? '' : `${subject}: `}${message}${note}`;
+}
+
+/** Lines move; what a result is about does not. Of several results about one thing each has a number. */
+function fingerprints(): (finding: Finding) => string {
+  const seen = new Map<string, number>();
+  return ({ file, code, subject }) => {
+    const about = `${file}|${code}|${subject}`;
+    const count = (seen.get(about) ?? 0) + 1;
+    seen.set(about, count);
+    return count === 1 ? about : `${about}|${count}`;
+  };
 }
 
 const uriOf = (file: string): string =>

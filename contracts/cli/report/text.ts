@@ -11,8 +11,16 @@ export function textReport(report: Report): string {
     if (remedy !== '') lines.push(`  ${remedy}`);
   }
   if (!report.quiet) lines.push(summary(report));
-  return lines.length === 0 ? '' : `${lines.join('\n')}\n`;
+  return lines.length === 0 ? '' : `${lines.map(printable).join('\n')}\n`;
 }
+
+/** Names and keys come from files and databases: none of them steers the terminal or breaks a line. */
+const printable = (line: string): string =>
+  // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+  line.replaceAll(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, (character) => {
+    const code = character.charCodeAt(0);
+    return `\\u${code.toString(16).padStart(4, '0')}`;
+  });
 
 function suiteLines(suite: Suite, report: Report): string[] {
   const findings = suite.findings.filter(({ level }) => !report.quiet || level !== 'info');
@@ -56,8 +64,9 @@ function summary(report: Report): string {
   const tables = plural(report.tables, 'table');
   if (report.command === 'test') {
     const all = report.suites.flatMap((suite) => suite.outcomes);
-    const count = (status: Outcome['status']): number => all.filter((outcome) => outcome.status === status).length;
-    return `${count('passed')} passed, ${count('failed')} failed, ${count('not-run')} not run, ${tables} tested in ${seconds} s   exit ${report.exit}`;
+    const count = (word: keyof typeof WORDS): number => all.filter((outcome) => wordOf(outcome) === word).length;
+    const warned = count('warned') === 0 ? '' : ` ${plural(count('warned'), 'warning')},`;
+    return `${count('passed')} passed, ${count('failed')} failed,${warned} ${count('not-run')} not run, ${tables} tested in ${seconds} s   exit ${report.exit}`;
   }
   const { errors, warnings } = countFindings(report.suites);
   const failed = errors + report.problems.length;
