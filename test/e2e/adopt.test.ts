@@ -22,6 +22,16 @@ const FIELDS = [
   ['at', 'timestamp'],
 ] as const;
 
+const KILLS = [
+  'after-adopt-claim',
+  'after-adopt-state',
+  'after-adopt-prepare',
+  'before-table-commit',
+  'after-adopt-table',
+];
+/** By hand: other majors of PostgreSQL. */
+const MAJOR = Number(process.env['SLUICE_TEST_PG'] ?? 18) as 14 | 15 | 16 | 17 | 18;
+
 suite('taking over from Debezium', { timeout: 180_000 }, () => {
   let folder: string;
   let database: TestDatabase;
@@ -42,7 +52,7 @@ suite('taking over from Debezium', { timeout: 180_000 }, () => {
   beforeAll(() => buildSluice());
   const begin = async (plugin = 'pgoutput'): Promise<void> => {
     folder = temporaryFolder('adopt');
-    database = await getPostgres();
+    database = await getPostgres({ major: MAJOR });
     await database.query(`
       create table a (id bigint primary key, v text, n numeric(12,2), at timestamptz);
       create table b (id bigint primary key, v text, n numeric(12,2), at timestamptz);
@@ -84,6 +94,19 @@ logging: {level: error}
     expect(dry.out).toContain('nothing was done');
     expect(dry.out).toContain('500 rows, (id) is a key');
     expect([versions('a'), readdirSync(join(folder, 'lake'))]).toEqual([versions('b'), ['public']]);
+    // Killed at each step: the tables stand still by name, or are taken; the same command goes on.
+    for (const point of KILLS) {
+      const killed = await runSluice(['adopt', '--yes'], {
+        ...options,
+        env: { ...options.env, SLUICE_FAILPOINT: point },
+      });
+      expect(killed.signal, `${point}: ${killed.out}${killed.err}`).toBe('SIGKILL');
+      await database.query(`update a set n = n + 1 where id % 11 = 0; update b set v = v || '${point}' where id > 40`);
+    }
+    expect(await sluice('run', '--available-now')).toMatchObject({
+      code: 4,
+      err: expect.stringContaining('LAKE_TABLE_FOREIGN'),
+    });
     const done = await sluice('adopt', '--yes');
     expect(done.code, done.out + done.err).toBe(0);
     // The same again finds it done.

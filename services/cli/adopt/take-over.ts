@@ -20,6 +20,7 @@ import { loadReaderState, positionRecord, shapeRecord, tableRecord } from '../..
 import type { ReplicationSession, SourceSession } from '../../reader/source.ts';
 import type { Config } from '../../runtime/config.ts';
 import { ExitCode, SluiceError } from '../../runtime/errors.ts';
+import type { FailpointHook } from '../../runtime/failpoints.ts';
 import { createLogger } from '../../runtime/logger.ts';
 import { createMetrics } from '../../runtime/metrics.ts';
 import { claimLake, identityOf, readIdentity } from '../assemble/identity.ts';
@@ -36,6 +37,8 @@ export interface TakeOver {
   readonly lsn: bigint;
   readonly deletionVectors: boolean;
   readonly signal: AbortSignal;
+  /** For tests that kill it half-way. */
+  readonly failpoint: FailpointHook;
   readonly tell: (text: string) => void;
 }
 
@@ -64,6 +67,7 @@ export async function claimAdopted(take: TakeOver, { session }: SlotTakeOver): P
   if (standing === null) await requireNewLog(take);
   const mine = await identityOf(session, { name: config.name, slot, publication });
   await claimLake(lake, { ...mine, madePublication: false, adoptedSlot: true });
+  await take.failpoint('after-adopt-claim');
 }
 
 /** Events of an earlier pipeline of that name would be taken for what came behind the slot. @throws SluiceError ADOPT_POSITION */
@@ -126,6 +130,7 @@ export async function writeReaderState(take: TakeOver, slot: SlotTakeOver): Prom
     } finally {
       await writer.close();
     }
+    await take.failpoint('after-adopt-state');
   } finally {
     await log.close();
   }
@@ -145,7 +150,10 @@ async function makeTopics(log: EventLog, config: Config, tables: readonly AdoptT
 export async function takeTables(take: TakeOver): Promise<void> {
   const { config, reload, tables, tell } = take;
   const due = tables.filter(({ done }) => !done);
-  for (const { schema, table } of due) await prepareTable(take, schema, table);
+  for (const { schema, table } of due) {
+    await prepareTable(take, schema, table);
+    await take.failpoint('after-adopt-prepare');
+  }
   if (due.length === 0) return;
   const pipeline = await startPipeline({
     config,
@@ -153,7 +161,7 @@ export async function takeTables(take: TakeOver): Promise<void> {
     parts: { reader: false, stream: true },
     logger: createLogger({ level: 'silent', pipeline: config.name }),
     metrics: createMetrics(),
-    failpoint: () => undefined,
+    failpoint: take.failpoint,
     availableNow: false,
   });
   try {
@@ -168,6 +176,7 @@ export async function takeTables(take: TakeOver): Promise<void> {
           remedy: stopped.remedy,
         });
       tell(`${id} is taken over\n`);
+      await take.failpoint('after-adopt-table');
     }
   } finally {
     await pipeline.stop();

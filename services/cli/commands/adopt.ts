@@ -2,6 +2,7 @@ import { parseLsn, type Lsn } from '../../log/position.ts';
 import { codeOf } from '../../runtime/codes.ts';
 import type { Config } from '../../runtime/config.ts';
 import { ConfigError, ExitCode, SluiceError } from '../../runtime/errors.ts';
+import { failpointFromEnvironment } from '../../runtime/failpoints.ts';
 import type { AdoptFinding } from '../adopt/finding.ts';
 import { lookAtSource, lookAtTopics, type AdoptLook, type LookOptions } from '../adopt/look.ts';
 import { readOffsets, readSparkCheckpoint } from '../adopt/offsets.ts';
@@ -143,7 +144,11 @@ function takeOver(
   const deletionVectors = config.lake.deletionVectors && flags.copyOnWrite !== true;
   const tell = flags.json === true ? context.err : context.out;
   const { tables, from } = look;
-  return { config, reload, lake, tables, lsn: from ?? 0n, deletionVectors, signal: context.signal, tell };
+  const failpoint = failpointFromEnvironment(context.env['SLUICE_FAILPOINT'], () =>
+    process.kill(process.pid, 'SIGKILL'),
+  );
+  const { signal } = context;
+  return { config, reload, lake, tables, lsn: from ?? 0n, deletionVectors, signal, failpoint, tell };
 }
 
 /** Shows what was found; true when it is to be done. @throws SluiceError ADOPT_REFUSED */
