@@ -57,20 +57,30 @@ describe('hashKeys', () => {
     const hashes = hashKeys([column], 2);
     expect(compareHash(hashes, 0, hashes, 1)).toBe(0);
   });
+  test('tells lists apart by their elements and where they end, NULLs among them', () => {
+    const child = utf8(['a', 'b', 'ab', 'a', null, null, 'a'.repeat(900)]);
+    const lists = (offsets: readonly number[]): ColumnVector => ({
+      kind: 'list',
+      length: offsets.length - 1,
+      validity: null,
+      offsets: Int32Array.from(offsets),
+      child,
+    });
+    // [a, b], [ab], [a, null], [null], [a…], []
+    expect(groupByHash(hashKeys([lists([0, 2, 3, 5, 6, 7, 7])], 6), 6).groupCount).toBe(6);
+    expect(hashKeys([lists([0, 1])], 1)).toEqual(hashKeys([lists([3, 4])], 1));
+  });
   test('takes keys longer than its scratch buffer', () => {
     const long = 'ü'.repeat(5000);
     const hashes = hashKeys([utf8([long, `${long}x`, long])], 3);
     expect([...groupByHash(hashes, 3).groupOf]).toEqual([0, 1, 0]);
   });
-  test('refuses a list column by name', () => {
-    const list: ColumnVector = {
-      kind: 'list',
-      length: 0,
-      validity: null,
-      offsets: new Int32Array(1),
-      child: int32([]),
-    };
-    expect(() => hashKeys([list], 0)).toThrow(/list column cannot be part of a key/);
+  test('refuses a struct column by name, in a list too', () => {
+    const base = { length: 0, validity: null } as const;
+    const struct: ColumnVector = { ...base, kind: 'struct', names: ['n'], children: [int32([])] };
+    const list: ColumnVector = { ...base, kind: 'list', offsets: new Int32Array(1), child: struct };
+    expect(() => hashKeys([struct], 0)).toThrow(/struct column cannot be part of a key/);
+    expect(() => hashKeys([list], 0)).toThrow(/struct column cannot be part of a key/);
   });
 });
 

@@ -18,12 +18,12 @@ export const HASH_WORDS = 4;
 /** `hash` takes any encoding of Buffer; its type names only the usual ones. */
 const LATIN1 = 'latin1' as 'hex';
 
-const Tag = { null: 0, integer: 1, boolean: 2, float: 3, decimal: 4, bytes: 5 } as const;
+const Tag = { null: 0, integer: 1, boolean: 2, float: 3, decimal: 4, bytes: 5, list: 6 } as const;
 
 export class KeyTypeError extends Error {
   readonly code = 'KEY_TYPE_UNSUPPORTED';
   constructor(kind: string) {
-    super(`a ${kind} column cannot be part of a key: choose scalar key columns`);
+    super(`a ${kind} column cannot be part of a key: choose scalar key columns, or lists of them`);
     this.name = 'KeyTypeError';
   }
 }
@@ -31,14 +31,12 @@ export class KeyTypeError extends Error {
 /**
  * Hashes of `rowCount` composite keys, four 32-bit words a row (row i at words 4i .. 4i+3). The words order hashes: compare
  * them as unsigned numbers, first word first. NULL parts hash as NULL; refusing them is the caller's business.
- * @throws KeyTypeError for list, struct and map columns
+ * @throws KeyTypeError for struct and map columns, and lists of them
  */
 export function hashKeys(columns: readonly ColumnVector[], rowCount: number): Uint32Array {
   const out = new Uint32Array(rowCount * HASH_WORDS);
   const outBytes = Buffer.from(out.buffer);
-  for (const column of columns)
-    if (column.kind === 'list' || column.kind === 'struct' || column.kind === 'map')
-      throw new KeyTypeError(column.kind);
+  for (const column of columns) requireKeyType(column);
   let scratch = Buffer.allocUnsafe(256);
   for (let row = 0; row < rowCount; row++) {
     const need = keyBytes(columns, row);
@@ -50,10 +48,20 @@ export function hashKeys(columns: readonly ColumnVector[], rowCount: number): Ui
   return out;
 }
 
+function requireKeyType(column: ColumnVector): void {
+  if (column.kind === 'list') requireKeyType(column.child);
+  else if (column.kind === 'struct' || column.kind === 'map') throw new KeyTypeError(column.kind);
+}
+
 function keyBytes(columns: readonly ColumnVector[], row: number): number {
   let bytes = 0;
   for (const column of columns) {
     bytes += 18;
+    if (column.kind === 'list') {
+      const child = [column.child];
+      for (let i = column.offsets[row] ?? 0, end = column.offsets[row + 1] ?? 0; i < end; i++)
+        bytes += keyBytes(child, i);
+    }
     if (column.kind === 'utf8' || column.kind === 'binary')
       bytes += (column.offsets[row + 1] ?? 0) - (column.offsets[row] ?? 0);
   }
@@ -118,7 +126,16 @@ function writeKey(columns: readonly ColumnVector[], row: number, out: Buffer): n
         }
         break;
       }
-      case 'list':
+      case 'list': {
+        const start = column.offsets[row] ?? 0;
+        const end = column.offsets[row + 1] ?? 0;
+        out[at] = Tag.list;
+        out.writeUInt32LE(end - start, at + 1);
+        at += 5;
+        const child = [column.child];
+        for (let i = start; i < end; i++) at += writeKey(child, i, out.subarray(at));
+        break;
+      }
       case 'struct':
       case 'map':
         throw new KeyTypeError(column.kind);
