@@ -58,15 +58,18 @@ export function isPreconditionFailed(error: unknown): boolean {
 }
 
 /**
+ * @param at bucket and server
  * @param action `read`, `write`, …; for the message
  * @param unsettled whether a call without a clear answer may have been carried out (conditional puts)
  */
-export function toStoreError(error: unknown, key: string, action: string, unsettled = false): StoreError {
+export function toStoreError(error: unknown, key: string, at: string, action: string, unsettled = false): StoreError {
   if (error instanceof StoreError) return error;
   const { name, status } = describeS3Error(error);
   const code = codeFor(name, status, unsettled);
   const answer = status === null ? name : `${status} ${name}`;
-  return new StoreError(code, key, `cannot ${action} "${key}": ${answer}${HINTS[code] ?? ''}`, { cause: error });
+  return new StoreError(code, key, `cannot ${action} "${key}" in ${at}: ${answer}${HINTS[code] ?? ''}`, {
+    cause: error,
+  });
 }
 
 const HINTS: Partial<Record<StoreErrorCode, string>> = {

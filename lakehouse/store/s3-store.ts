@@ -77,6 +77,7 @@ export function createS3Store(options: S3StoreOptions): ObjectStore {
   const base = options.prefix === '' ? '' : `${options.prefix}/`;
   const backoff = options.backoff ?? DEFAULT_BACKOFF;
   let clients = connect(options);
+  const at = placeOf(options);
 
   /** One counted call; after an authentication failure once more, with credentials asked for anew. */
   const call = async <T>(
@@ -124,7 +125,7 @@ export function createS3Store(options: S3StoreOptions): ObjectStore {
         const value = await getObject(retrying, options.bucket, base + key, key, range);
         return { value, receivedBytes: value.length };
       }).catch((error: unknown) => {
-        throw missingObject(error, key) ?? toStoreError(error, key, 'read');
+        throw missingObject(error, key) ?? toStoreError(error, key, at, 'read');
       }),
     head: async (key) => {
       try {
@@ -136,7 +137,7 @@ export function createS3Store(options: S3StoreOptions): ObjectStore {
       } catch (error) {
         // A HEAD answer has no body, so a missing bucket looks the same; the next read or write names it.
         if (describeS3Error(error).status === 404) return null;
-        throw toStoreError(error, key, 'look at');
+        throw toStoreError(error, key, at, 'look at');
       }
     },
     list: (prefix, listOptions) => {
@@ -152,6 +153,8 @@ export function createS3Store(options: S3StoreOptions): ObjectStore {
             }),
           );
           return { value, receivedBytes: 0 };
+        }).catch((error: unknown) => {
+          throw missingBucket(error, prefix, at) ?? toStoreError(error, prefix, at, 'list');
         });
       // Directory buckets list in no order and know no start.
       const ordered = !options.bucket.endsWith('--x-s3');
@@ -162,7 +165,7 @@ export function createS3Store(options: S3StoreOptions): ObjectStore {
       try {
         await putOnce(key, body, false);
       } catch (error) {
-        throw missingBucket(error, key) ?? toStoreError(error, key, 'write');
+        throw missingBucket(error, key, at) ?? toStoreError(error, key, at, 'write');
       }
     },
     putIfAbsent: async (key, body): Promise<PutIfAbsentResult> => {
@@ -182,13 +185,17 @@ export function createS3Store(options: S3StoreOptions): ObjectStore {
               cause: error,
             });
           }
-          throw missingBucket(error, key) ?? toStoreError(error, key, 'create', true);
+          throw missingBucket(error, key, at) ?? toStoreError(error, key, at, 'create', true);
         }
       }
     },
     delete: async (keys) => {
-      for (let at = 0; at < keys.length; at += DELETE_PAGE) {
-        await deletePage(keys.slice(at, at + DELETE_PAGE), options.bucket, base, call);
+      for (let from = 0; from < keys.length; from += DELETE_PAGE) {
+        const page = keys.slice(from, from + DELETE_PAGE);
+        await deletePage(page, options.bucket, base, call).catch((error: unknown) => {
+          const [first = ''] = page;
+          throw missingBucket(error, first, at) ?? toStoreError(error, first, at, 'delete');
+        });
       }
     },
     close: async () => {
@@ -272,12 +279,7 @@ async function* listPages(
 ): AsyncIterable<ObjectMeta> {
   let token: string | null = null;
   do {
-    let answer: Page;
-    try {
-      answer = await page(token, startAfter);
-    } catch (error) {
-      throw missingBucket(error, prefix) ?? toStoreError(error, prefix, 'list');
-    }
+    const answer = await page(token, startAfter);
     for (const { Key: key, Size: size, LastModified: modified } of answer.Contents ?? []) {
       // A key that ends in a slash is a console's "folder", no object of ours.
       if (key === undefined || key.endsWith('/')) continue;
@@ -306,33 +308,39 @@ async function deletePage(
     run: (clients: Clients) => Promise<{ readonly value: T; readonly receivedBytes: number }>,
   ) => Promise<T>,
 ): Promise<void> {
-  const [first] = keys;
-  if (first === undefined) return;
-  try {
-    const answer = await call('delete', 0, async ({ retrying }) => {
-      const objects = keys.map((key) => ({ Key: base + key }));
-      const value = await retrying.send(
-        new DeleteObjectsCommand({ Bucket: bucket, Delete: { Objects: objects, Quiet: true } }),
-      );
-      return { value, receivedBytes: 0 };
-    });
-    const failed = answer.Errors?.find(({ Code }) => Code !== 'NoSuchKey');
-    if (failed !== undefined) {
-      const code = failed.Code === 'AccessDenied' ? 'STORE_ACCESS_DENIED' : 'STORE_UNAVAILABLE';
-      const key = (failed.Key ?? '').slice(base.length);
-      throw new StoreError(code, key, `cannot delete "${key}": ${failed.Code ?? 'unknown error'}`);
-    }
-  } catch (error) {
-    throw missingBucket(error, first) ?? toStoreError(error, first, 'delete');
+  if (keys.length === 0) return;
+  const answer = await call('delete', 0, async ({ retrying }) => {
+    const objects = keys.map((key) => ({ Key: base + key }));
+    const value = await retrying.send(
+      new DeleteObjectsCommand({ Bucket: bucket, Delete: { Objects: objects, Quiet: true } }),
+    );
+    return { value, receivedBytes: 0 };
+  });
+  const failed = answer.Errors?.find(({ Code }) => Code !== 'NoSuchKey');
+  if (failed !== undefined) {
+    const code = failed.Code === 'AccessDenied' ? 'STORE_ACCESS_DENIED' : 'STORE_UNAVAILABLE';
+    const key = (failed.Key ?? '').slice(base.length);
+    throw new StoreError(code, key, `cannot delete "${key}": ${failed.Code ?? 'unknown error'}`);
   }
 }
 
+/** Bucket and server, for messages; an endpoint's credentials are left out. */
+function placeOf({ bucket, endpoint }: Pick<S3StoreOptions, 'bucket' | 'endpoint'>): string {
+  const server = endpoint === null || !URL.canParse(endpoint) ? '' : ` at ${new URL(endpoint).host}`;
+  return `s3://${bucket}${server}`;
+}
+
 /** 404 on a write or listing can only be the bucket. */
-function missingBucket(error: unknown, key: string): StoreError | null {
+function missingBucket(error: unknown, key: string, at: string): StoreError | null {
   if (describeS3Error(error).status !== 404) return null;
-  return new StoreError('STORE_CONTAINER_MISSING', key, 'the bucket does not exist; create it, or correct lake.uri', {
-    cause: error,
-  });
+  return new StoreError(
+    'STORE_CONTAINER_MISSING',
+    key,
+    `there is no ${at}: the bucket does not exist; create it, or correct lake.uri`,
+    {
+      cause: error,
+    },
+  );
 }
 
 function missingObject(error: unknown, key: string): StoreError | null {
