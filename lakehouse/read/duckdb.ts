@@ -23,6 +23,8 @@ export interface SqlResult {
 export interface DuckDbSession {
   run(sql: string): Promise<void>;
   query(sql: string): Promise<SqlResult>;
+  /** Whether the query is one over the views as they are; reads no row. @throws SqlError SQL_INVALID */
+  check(sql: string): Promise<void>;
   /** One text cell, `?` in `sql` being `argument`. */
   text(sql: string, argument: string): Promise<string>;
   /** Appends (file, row) pairs to a table of two BIGINT columns. */
@@ -56,6 +58,9 @@ export async function openDuckDb(limits: SessionLimits): Promise<DuckDbSession> 
   return {
     run,
     query: (sql) => query(connection, sql),
+    check: async (sql) => {
+      (await guarded(() => connection.prepare(sql))).destroySync();
+    },
     text: async (sql, argument) => {
       const reader = await guarded(() => connection.runAndReadAll(sql, [argument], [VARCHAR]));
       return String(reader.getRows()[0]?.[0] ?? '');

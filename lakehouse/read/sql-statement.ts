@@ -1,5 +1,6 @@
 /** What a query text is: one SELECT and nothing else, and the tables it names. DuckDB's own parser decides. */
 import type { DuckDbSession } from './duckdb.ts';
+import { mentionedNames, testsByTable, type ColumnTest } from './query-needs.ts';
 import { SqlError } from './sql-error.ts';
 
 export interface TableName {
@@ -12,6 +13,10 @@ export interface SelectStatement {
   /** The statement as the parser understood it: without comments and trailing semicolon, so that it can be nested. */
   readonly text: string;
   readonly tables: readonly TableName[];
+  /** Lower-case names among which every column's is that it can touch; null: it may touch all. */
+  readonly columns: ReadonlySet<string> | null;
+  /** What holds of every row of a table that it can use. */
+  testsOf(table: TableName): readonly ColumnTest[];
 }
 
 /** Schemas of DuckDB itself. */
@@ -34,7 +39,13 @@ export async function parseSelect(session: DuckDbSession, sql: string): Promise<
   const tables = [...found.values()].filter(
     ({ schema, name }) => !(schema === null && withNames.has(name.toLowerCase())) && !SYSTEM.has(schema ?? ''),
   );
-  return { text: await session.text('SELECT json_deserialize_sql(?::JSON)', serialized), tables };
+  const tests = testsByTable(tree.statements);
+  return {
+    text: await session.text('SELECT json_deserialize_sql(?::JSON)', serialized),
+    tables,
+    columns: mentionedNames(tree.statements),
+    testsOf: ({ schema, name }) => tests.get(`${schema ?? ''}.${name}`.toLowerCase()) ?? [],
+  };
 }
 
 function collect(value: unknown, found: Map<string, TableName>, withNames: Set<string>): void {

@@ -20,8 +20,10 @@ import { usesType } from '../table/schema-walk.ts';
 import type { Snapshot } from '../table/snapshot.ts';
 import { TableError } from '../table/table-error.ts';
 import { quoteName, quoteText, type DuckDbSession } from './duckdb.ts';
+import { fetchTo, wantedBytes } from './fetch-columns.ts';
 import { dataFileError, vectorRows } from './file-rows.ts';
 import { scan } from './scan.ts';
+import { canSkip, type Condition } from './skip-files.ts';
 import { SqlError } from './sql-error.ts';
 
 /** Local disk that fetched and converted files may take, of all tables of a session. */
@@ -32,31 +34,59 @@ export interface DiskBudget {
   readonly files: Map<string, { readonly snapshot: Snapshot; readonly file: AddFile }>;
 }
 
+/** Files fetched at a time. */
+const FETCHES = 4;
+
 /** Columns that read_parquet adds itself; a table's own column of that name would hide them. */
 const VIRTUAL = new Set(['file_index', 'file_row_number', 'filename']);
 
-/** Creates `view` over the snapshot; returns the folders that it reads. `id` makes its helper tables' names. */
+export interface ViewNeeds {
+  /** Makes the names of its helper tables. */
+  readonly id: number;
+  readonly budget: DiskBudget;
+  /** Lower-case names among which every column is that is wanted; null: all. */
+  readonly columns: ReadonlySet<string> | null;
+  /** Files that hold no row meeting all of these are left out. */
+  readonly where: readonly Condition[];
+}
+
+/** The table's columns and no row: enough to see whether a query fits. */
+export async function createEmptyView(session: DuckDbSession, view: string, snapshot: Snapshot): Promise<void> {
+  const columns = snapshot.schema.fields.map((field) => `NULL::${duckType(field.type)} AS ${quoteName(field.name)}`);
+  await session.run(`CREATE OR REPLACE VIEW ${view} AS SELECT ${columns.join(', ')} WHERE false`);
+}
+
+/** Where the snapshot's files lie that are read in place. */
+export function foldersOf({ store, files }: Snapshot): readonly string[] {
+  const folders = new Set<string>();
+  if (store.uri.startsWith('file:')) folders.add(fileURLToPath(store.uri));
+  for (const { path } of files)
+    if (keyOfPath(path, store.uri) === null && isAbsolutePath(path)) folders.add(dirname(outsidePath(path)));
+  return [...folders];
+}
+
+/** Creates `view` over the snapshot, with the wanted columns only. */
 export async function createView(
   session: DuckDbSession,
   view: string,
-  snapshot: Snapshot,
-  id: number,
-  budget: DiskBudget,
-): Promise<string[]> {
-  const files = [...snapshot.files];
+  whole: Snapshot,
+  { id, budget, columns: wanted, where }: ViewNeeds,
+): Promise<void> {
+  const files = [...whole.files].filter((file) => !canSkip(whole, file, where));
   if (files.length === 0) {
-    const columns = snapshot.schema.fields.map((field) => `NULL::${duckType(field.type)} AS ${quoteName(field.name)}`);
-    await session.run(`CREATE VIEW ${view} AS SELECT ${columns.join(', ')} WHERE false`);
-    return [];
+    await createEmptyView(session, view, whole);
+    return;
   }
-  if (await mustConvert(snapshot, files)) {
-    const paths = await convert(snapshot, id, budget);
+  const fields = whole.schema.fields.filter(({ name }) => wanted === null || wanted.has(name.toLowerCase()));
+  const snapshot = { ...whole, schema: { ...whole.schema, fields } };
+  if (await mustConvert(whole, fields, files)) {
+    const paths = await convert(whole, fields, where, id, budget);
     await session.run(
-      `CREATE VIEW ${view} AS SELECT ${await columnList(session, snapshot, paths, new Set())} FROM ${readParquet(paths)}`,
+      `CREATE OR REPLACE VIEW ${view} AS SELECT ${await columnList(session, snapshot, paths, new Set())} FROM ${readParquet(paths)}`,
     );
-    return [budget.folder];
+    return;
   }
-  const paths = await localPaths(snapshot, files, id, budget);
+  const paths = await localPaths(snapshot, files, id, budget, wanted);
   const partitions = new Set(snapshot.metadata.partitionColumns);
   const joins: string[] = [];
   if (partitions.size > 0) {
@@ -66,8 +96,9 @@ export async function createView(
   if (await createDeleted(session, snapshot, files, id))
     joins.push(`ANTI JOIN _sluice.deleted_${id} AS d ON d.file = r.file_index AND d.row = r.file_row_number`);
   const columns = await columnList(session, snapshot, paths, partitions);
-  await session.run(`CREATE VIEW ${view} AS SELECT ${columns} FROM ${readParquet(paths)} AS r ${joins.join(' ')}`);
-  return [...new Set(paths.map((path) => dirname(path)))];
+  await session.run(
+    `CREATE OR REPLACE VIEW ${view} AS SELECT ${columns} FROM ${readParquet(paths)} AS r ${joins.join(' ')}`,
+  );
 }
 
 const readParquet = (paths: readonly string[]): string =>
@@ -84,6 +115,8 @@ async function columnList(
   for await (const rows of described.rows)
     for (const [name, type] of rows)
       if (typeof name === 'string' && typeof type === 'string') inFiles.set(name.toLowerCase(), type);
+  // A query that only counts wants no column, and a view must have one.
+  if (snapshot.schema.fields.length === 0) return 'NULL AS _sluice_row';
   return snapshot.schema.fields
     .map((field, i) => {
       const name = quoteName(field.name);
@@ -110,7 +143,7 @@ async function createPartitions(
     snapshot.metadata.partitionColumns.includes(field.name) ? [{ name: field.name, column: `p${i}` }] : [],
   );
   const columns = indexes.map(({ column }) => `${column} VARCHAR`);
-  await session.run(`CREATE TABLE _sluice.files_${id} (file BIGINT, ${columns.join(', ')})`);
+  await session.run(`CREATE OR REPLACE TABLE _sluice.files_${id} (file BIGINT, ${columns.join(', ')})`);
   const rows = files.map((file, at) => {
     const values = indexes.map(({ name }) => {
       const text = file.partitionValues[name] ?? null;
@@ -130,18 +163,22 @@ async function createDeleted(
   id: number,
 ): Promise<boolean> {
   if (files.every((file) => file.deletionVector === null)) return false;
-  await session.run(`CREATE TABLE _sluice.deleted_${id} (file BIGINT, row BIGINT)`);
+  await session.run(`CREATE OR REPLACE TABLE _sluice.deleted_${id} (file BIGINT, row BIGINT)`);
   for (const [at, file] of files.entries())
     if (file.deletionVector !== null)
       await session.appendRows('_sluice', `deleted_${id}`, at, await vectorRows(snapshot, file.deletionVector));
   return true;
 }
 
-async function mustConvert(snapshot: Snapshot, files: readonly AddFile[]): Promise<boolean> {
-  const { schema } = snapshot;
-  if (mappingMode(snapshot.metadata) !== 'none' || usesType(schema, 'void') || usesType(schema, 'variant')) return true;
-  if (schema.fields.some((field) => VIRTUAL.has(field.name.toLowerCase()))) return true;
-  if (!schema.fields.some((field) => hasList(field.type))) return false;
+async function mustConvert(
+  snapshot: Snapshot,
+  fields: readonly StructField[],
+  files: readonly AddFile[],
+): Promise<boolean> {
+  const read = { type: 'struct' as const, fields };
+  if (mappingMode(snapshot.metadata) !== 'none' || usesType(read, 'void') || usesType(read, 'variant')) return true;
+  if (snapshot.schema.fields.some((field) => VIRTUAL.has(field.name.toLowerCase()))) return true;
+  if (!fields.some((field) => hasList(field.type))) return false;
   for (const file of files) {
     const key = keyOfPath(file.path, snapshot.store.uri);
     if (key === null) return true;
@@ -171,11 +208,18 @@ function hasOldList(node: FileNode): boolean {
 }
 
 /** All rows as files of our own, in the session's folder. */
-async function convert(snapshot: Snapshot, id: number, budget: DiskBudget): Promise<string[]> {
-  const { fields } = snapshot.schema;
+async function convert(
+  snapshot: Snapshot,
+  wanted: readonly StructField[],
+  where: readonly Condition[],
+  id: number,
+  budget: DiskBudget,
+): Promise<string[]> {
+  // Rows have to be there even where no column of them is wanted.
+  const fields = wanted.some((field) => field.type !== 'void') ? wanted : snapshot.schema.fields;
   const stored = { type: 'struct' as const, fields: fields.filter((field) => field.type !== 'void') };
   const paths: string[] = [];
-  for await (const batch of scan(snapshot, { columns: stored.fields.map((field) => field.name) })) {
+  for await (const batch of scan(snapshot, { columns: stored.fields.map((field) => field.name), where })) {
     const plain = {
       type: 'struct' as const,
       fields: stored.fields.map((field) => ({ ...field, type: withoutVariant(field.type) })),
@@ -208,24 +252,27 @@ async function localPaths(
   files: readonly AddFile[],
   id: number,
   budget: DiskBudget,
+  wanted: ReadonlySet<string> | null,
 ): Promise<string[]> {
   const { store } = snapshot;
   const root = store.uri.startsWith('file:') ? fileURLToPath(store.uri) : null;
-  const paths: string[] = [];
-  for (const [at, file] of files.entries()) {
+  const place = async (file: AddFile, at: number): Promise<string> => {
     const key = keyOfPath(file.path, store.uri);
     if (root !== null && key !== null) {
       await requireWhole(snapshot, file, key);
-      paths.push(join(root, ...key.split('/')));
-    } else if (key === null && isAbsolutePath(file.path)) paths.push(outsidePath(file.path));
-    else {
-      const path = join(budget.folder, `table-${id}`, `part-${at}.parquet`);
-      if (Number(file.size) > budget.bytesLeft) throw tooLarge();
-      await keep(path, await fetchWhole(snapshot, file, key ?? file.path), budget);
-      paths.push(path);
+      return join(root, ...key.split('/'));
     }
-    budget.files.set(paths[at] ?? '', { snapshot, file });
+    if (key === null && isAbsolutePath(file.path)) return outsidePath(file.path);
+    const path = join(budget.folder, `table-${id}`, `part-${at}.parquet`);
+    await fetchFile(snapshot, file, key ?? file.path, { path, budget, wanted });
+    return path;
+  };
+  const paths: string[] = [];
+  for (let from = 0; from < files.length; from += FETCHES) {
+    const some = files.slice(from, from + FETCHES);
+    paths.push(...(await Promise.all(some.map((file, i) => place(file, from + i)))));
   }
+  for (const [at, file] of files.entries()) budget.files.set(paths[at] ?? '', { snapshot, file });
   return paths;
 }
 
@@ -236,15 +283,21 @@ async function requireWhole(snapshot: Snapshot, file: AddFile, key: string): Pro
   requireSize(snapshot, file, found.sizeBytes);
 }
 
-async function fetchWhole(snapshot: Snapshot, file: AddFile, key: string): Promise<Uint8Array> {
-  let bytes: Uint8Array;
+async function fetchFile(
+  snapshot: Snapshot,
+  file: AddFile,
+  key: string,
+  to: { readonly path: string; readonly budget: DiskBudget; readonly wanted: ReadonlySet<string> | null },
+): Promise<void> {
   try {
-    bytes = await snapshot.store.get(key);
+    const source = storeSource(snapshot.store, key, Number(file.size));
+    const wanted = await wantedBytes(source, to.wanted);
+    if (wanted.bytes > to.budget.bytesLeft) throw tooLarge();
+    to.budget.bytesLeft -= wanted.bytes;
+    await fetchTo(to.path, wanted);
   } catch (error) {
     throw dataFileError(snapshot, file, error);
   }
-  requireSize(snapshot, file, bytes.byteLength);
-  return bytes;
 }
 
 function requireSize(snapshot: Snapshot, file: AddFile, bytes: number): void {

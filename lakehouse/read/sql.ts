@@ -8,7 +8,10 @@ import { join } from 'node:path';
 import type { Snapshot } from '../table/snapshot.ts';
 import { openDuckDb, quoteName, quoteText, type SqlResult } from './duckdb.ts';
 import { parseSelect, type TableName } from './sql-statement.ts';
-import { blamedFile, createView, type DiskBudget } from './sql-view.ts';
+import { conditionsOf } from './query-needs.ts';
+import type { Condition } from './skip-files.ts';
+import { SqlError } from './sql-error.ts';
+import { blamedFile, createEmptyView, createView, foldersOf, type DiskBudget } from './sql-view.ts';
 
 export interface SqlOptions {
   /** The version to read of a table that the query names. @throws what the query should fail with */
@@ -55,13 +58,29 @@ export async function runSql<T>(sql: string, options: SqlOptions, use: (run: Sql
       const statement = await parseSelect(session, sql);
       await session.run('CREATE SCHEMA _sluice');
       const folders = new Set([folder]);
-      for (const [id, table] of statement.tables.entries()) {
+      const views: { readonly view: string; readonly snapshot: Snapshot; readonly where: readonly Condition[] }[] = [];
+      for (const table of statement.tables) {
         const snapshot = await options.resolve(table);
         if (table.schema !== null) await session.run(`CREATE SCHEMA IF NOT EXISTS ${quoteName(table.schema)}`);
         const view = [...(table.schema === null ? [] : [table.schema]), table.name].map(quoteName).join('.');
-        for (const read of await createView(session, view, snapshot, id, budget)) folders.add(read);
+        views.push({ view, snapshot, where: conditionsOf(snapshot.schema, statement.testsOf(table)) });
+        await createEmptyView(session, view, snapshot);
       }
+      for (const { snapshot } of views) for (const read of foldersOf(snapshot)) folders.add(read);
       await session.seal([...folders]);
+      // What the query gets wrong is told before a file is fetched.
+      await session.check(statement.text);
+      const prepare = async (columns: ReadonlySet<string> | null): Promise<void> => {
+        for (const [id, { view, snapshot, where }] of views.entries())
+          await createView(session, view, snapshot, { id, budget, columns, where });
+      };
+      await prepare(statement.columns);
+      if (statement.columns !== null)
+        await session.check(statement.text).catch(async (error: unknown) => {
+          // It names columns in a way that we did not see.
+          if (!(error instanceof SqlError)) throw error;
+          await prepare(null);
+        });
       return await use({
         rows: () => session.query(statement.text),
         parquet: async () => {

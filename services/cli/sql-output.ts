@@ -1,6 +1,6 @@
 /**
  * A query's result as text. Exact in every form: CSV and table print all digits; in JSON a 64-bit integer or a decimal is a
- * number when a double holds it exactly, and a string of all its digits when it does not.
+ * number when a double holds it exactly, and a string of all its digits when it does not. Zero keeps its sign.
  */
 import type { ResultColumn, SqlResult } from '../../lakehouse/read/duckdb.ts';
 
@@ -18,12 +18,13 @@ const EXACT = /^(?:U?(?:BIG|HUGE)INT|BIGNUM|VARINT|DECIMAL\(\d+,\d+\))$/;
 export async function writeJson(result: SqlResult, write: Write): Promise<void> {
   const names = uniqueNames(result.columns).map((name) => JSON.stringify(name));
   const exact = result.columns.map(({ type }) => EXACT.test(type));
+  const single = singles(result.columns);
   let first = true;
   for await (const rows of result.rows) {
     let text = '';
     for (const row of rows) {
       const members = row.map(
-        (cell, i) => `${names[i] ?? '""'}:${exact[i] === true ? number(cell) : JSON.stringify(cell)}`,
+        (cell, i) => `${names[i] ?? '""'}:${exact[i] === true ? number(cell) : jsonText(cell, single[i])}`,
       );
       text += `${first ? '[' : ',\n '}{${members.join(',')}}`;
       first = false;
@@ -31,6 +32,28 @@ export async function writeJson(result: SqlResult, write: Write): Promise<void> 
     write(text);
   }
   write(first ? '[]\n' : ']\n');
+}
+
+const singles = (columns: readonly ResultColumn[]): readonly boolean[] => columns.map(({ type }) => type === 'FLOAT');
+
+/** JSON.stringify, but for the sign of zero, and for 32-bit floats: these in the fewest digits that give them back. */
+function jsonText(cell: Cell, single = false): string {
+  if (typeof cell === 'number') {
+    if (Object.is(cell, -0)) return '-0';
+    return JSON.stringify(single ? shortest(cell) : cell);
+  }
+  if (Array.isArray(cell)) return `[${cell.map((item) => jsonText(item)).join(',')}]`;
+  if (typeof cell !== 'object' || cell === null) return JSON.stringify(cell);
+  const members = Object.entries(cell).map(([name, member]) => `${JSON.stringify(name)}:${jsonText(member)}`);
+  return `{${members.join(',')}}`;
+}
+
+function shortest(value: number): number {
+  for (let digits = 1; digits <= 9; digits++) {
+    const short = Number(value.toPrecision(digits));
+    if (Math.fround(short) === value) return short;
+  }
+  return value;
 }
 
 function number(cell: Cell): string {
@@ -57,10 +80,12 @@ function uniqueNames(columns: readonly ResultColumn[]): string[] {
 
 /** RFC 4180 with a header; NULL is an empty field, the empty text is `""`. */
 export async function writeCsv(result: SqlResult, write: Write): Promise<void> {
+  const single = singles(result.columns);
   write(`${result.columns.map(({ name }) => csvField(name)).join(',')}\n`);
   for await (const rows of result.rows) {
     let text = '';
-    for (const row of rows) text += `${row.map((cell) => (cell === null ? '' : csvField(plain(cell)))).join(',')}\n`;
+    for (const row of rows)
+      text += `${row.map((cell, i) => (cell === null ? '' : csvField(plain(cell, single[i])))).join(',')}\n`;
     write(text);
   }
 }
@@ -68,7 +93,7 @@ export async function writeCsv(result: SqlResult, write: Write): Promise<void> {
 const csvField = (text: string): string =>
   text === '' || /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 
-const plain = (cell: Cell): string => (typeof cell === 'string' ? cell : JSON.stringify(cell));
+const plain = (cell: Cell, single = false): string => (typeof cell === 'string' ? cell : jsonText(cell, single));
 
 /** Rows whose widths decide those of the columns; later wider cells push their line out. */
 const MEASURED_ROWS = 1_000;
@@ -77,6 +102,7 @@ const CELL_WIDTH_MAX = 60;
 /** Aligned columns, numbers to the right, and the number of rows below. */
 export async function writeTable(result: SqlResult, write: Write): Promise<void> {
   const header = result.columns.map(({ name }) => name);
+  const single = singles(result.columns);
   const right = result.columns.map(({ type }) => /INT|DECIMAL|DOUBLE|FLOAT/.test(type) && !/[[(]\D/.test(type));
   let widths: number[] | null = null;
   let held: string[][] = [];
@@ -98,7 +124,8 @@ export async function writeTable(result: SqlResult, write: Write): Promise<void>
     held = [];
   };
   for await (const rows of result.rows) {
-    for (const row of rows) held.push(row.map((cell) => (cell === null ? 'NULL' : plain(cell).replace(/\s+/g, ' '))));
+    for (const row of rows)
+      held.push(row.map((cell, i) => (cell === null ? 'NULL' : plain(cell, single[i]).replace(/\s+/g, ' '))));
     count += rows.length;
     if (widths !== null || held.length >= MEASURED_ROWS) flush();
   }
