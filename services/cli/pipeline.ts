@@ -329,7 +329,8 @@ async function openIngest(
       }
       logger.debug({ progress }, 'batch committed');
     },
-    onFailure: (failure) => logger.error(failure, 'a table stopped or is being tried again'),
+    onFailure: ({ id, error, ...rest }) =>
+      logger.error({ table: id, err: error, ...rest }, 'a table stopped or is being tried again'),
     onFeedFailure(error) {
       feed.onFailure(error);
       logger.warn({ err: error }, 'the log did not answer; trying again');

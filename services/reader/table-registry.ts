@@ -86,6 +86,10 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
   const byName = new Map<string, TableRoute>();
   const keys = new Map<string, readonly string[] | null>();
   const announced = new Set<string>(attachment.announced);
+  /** Why each table was refused when that was last told. */
+  const refused = new Map(
+    attachment.selected.refused.map((each) => [tableName(each.schema, each.table), each.error.message]),
+  );
   const reasons = new Map<TableRoute, StopReason>();
   let appender: LogAppender | null = null;
   let snapshots: SnapshotRunner | null = null;
@@ -151,8 +155,10 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     const table = await findTable(session, schema, name);
     const refusal = table === null ? null : (refusalOf(table) ?? nameClash(table, followed()));
     if (table === null || refusal !== null) {
-      if (refusal !== null)
+      // Looked at every few seconds: told once for each reason.
+      if (refusal !== null && refused.get(label) !== refusal.message)
         options.logger.error({ table: label, code: refusal.code, remedy: refusal.remedy }, refusal.message);
+      if (refusal !== null) refused.set(label, refusal.message);
       return null;
     }
     if (options.newTables !== 'backfill') {
