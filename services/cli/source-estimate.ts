@@ -1,6 +1,7 @@
 /** What a read of the source would cost, from its catalog and its planner; of small tables, by counting. */
 import type { BackfillRequest } from '../replay/backfill-jobs.ts';
 import type { PostgresSource, SourceSession } from '../reader/source.ts';
+import { ownRowsOf } from '../reader/catalog.ts';
 import { quoteLiteral, quoteTable } from '../reader/sql-text.ts';
 import { ExitCode, SluiceError } from '../runtime/errors.ts';
 
@@ -39,9 +40,9 @@ export async function estimateRead(
   table: string,
   where: string | null,
 ): Promise<ReadEstimate> {
-  const relation = await existing(session, schema, table);
+  const { relation, from } = await existing(session, schema, table);
   const [plan] = await session.query(
-    `explain (format json) select 1 from ${relation}${where === null ? '' : ` where (${where})`}`,
+    `explain (format json) select 1 from ${from}${where === null ? '' : ` where (${where})`}`,
   );
   const [size] = await session.query(
     `select coalesce(sum(pg_table_size(relid)), 0)::text as bytes, coalesce(sum(pg_relation_size(relid)) / current_setting('block_size')::int, 0)::bigint::text as pages from ${leaves(relation)} l`,
@@ -50,7 +51,7 @@ export async function estimateRead(
   // A table that was never analysed has a guess of ten pages, however few rows it holds; so few pages are counted at once.
   if (Number(size?.['pages'] ?? '0') <= COUNT_PAGES_MAX) {
     const [count] = await session.query(
-      `select count(*)::text as n from ${relation}${where === null ? '' : ` where (${where})`}`,
+      `select count(*)::text as n from ${from}${where === null ? '' : ` where (${where})`}`,
     );
     return { rows: Number(count?.['n'] ?? '0'), bytes };
   }
@@ -64,22 +65,26 @@ export async function measureRead(
   { schema, table, where }: BackfillRequest,
   rowsMax: number,
 ): Promise<{ readonly pages: number; readonly few: boolean }> {
-  const relation = await existing(session, schema, table);
+  const { relation, from } = await existing(session, schema, table);
   const [size] = await session.query(
     `select coalesce(max(pg_relation_size(relid)) / current_setting('block_size')::int, 0)::text as pages from ${leaves(relation)} l`,
   );
   const pages = Number(size?.['pages'] ?? '0');
   if (where === null) return { pages, few: false };
   const [count] = await session.query(
-    `select count(*)::text as n from (select 1 from ${relation} where (${where}) limit ${rowsMax + 1}) s`,
+    `select count(*)::text as n from (select 1 from ${from} where (${where}) limit ${rowsMax + 1}) s`,
   );
   return { pages, few: Number(count?.['n'] ?? '0') <= rowsMax };
 }
 
-async function existing(session: SourceSession, schema: string, table: string): Promise<string> {
+async function existing(
+  session: SourceSession,
+  schema: string,
+  table: string,
+): Promise<{ relation: string; from: string }> {
   const relation = quoteTable(schema, table);
   const [row] = await session.query(`select to_regclass(${quoteLiteral(relation)})::oid::text as oid`);
-  if (row?.['oid'] != null) return relation;
+  if (row?.['oid'] != null) return { relation, from: await ownRowsOf(session, schema, table) };
   throw new SluiceError('SOURCE_TABLE_MISSING', `the source has no table ${schema}.${table}`, {
     exit: ExitCode.usage,
     remedy: 'see `sluice status` for the tables',

@@ -13,7 +13,8 @@ import type { Replaced, TableShape } from '../log/event.ts';
 import { parseLsn } from '../log/position.ts';
 import { MARK_PREFIX } from '../reader/message-pump.ts';
 import type { PostgresSource } from '../reader/source.ts';
-import { quoteLiteral, quoteTable } from '../reader/sql-text.ts';
+import { ownRowsOf } from '../reader/catalog.ts';
+import { quoteLiteral } from '../reader/sql-text.ts';
 import { drawSample, type Sample } from '../replay/verify/buckets.ts';
 import { comparableColumns, lakeSnapshot } from '../replay/verify/lake-snapshot.ts';
 import { isHashed } from '../replay/verify/hashed-source.ts';
@@ -116,7 +117,9 @@ async function sampleOf(shape: TableShape, run: VerifyRun, size: SampleSize): Pr
 async function estimatedRows(shape: TableShape, run: VerifyRun): Promise<number> {
   const session = await (run.readFrom ?? run.source).session('verify');
   try {
-    const [row] = await session.query(`explain (format json) select 1 from ${quoteTable(shape.schema, shape.table)}`);
+    const [row] = await session.query(
+      `explain (format json) select 1 from ${await ownRowsOf(session, shape.schema, shape.table)}`,
+    );
     const [plan] = JSON.parse(row?.['QUERY PLAN'] ?? '[]') as { Plan: { 'Plan Rows': number } }[];
     return plan?.Plan['Plan Rows'] ?? 1;
   } finally {

@@ -4,7 +4,7 @@
  */
 import type { ColumnShape } from '../log/event.ts';
 import type { SourceSession, TextRow } from './source.ts';
-import { quoteLiteral } from './sql-text.ts';
+import { quoteLiteral, quoteTable } from './sql-text.ts';
 
 export interface SourceTable {
   readonly schema: string;
@@ -157,23 +157,24 @@ export async function describeTypes(
   types: readonly { readonly typeOid: number; readonly typeModifier: number }[],
 ): Promise<readonly TypeFacts[]> {
   if (types.length === 0) return [];
+  // An array is the one of its element type: int2vector and oidvector have elements too, but a text of another form.
   const wanted = types.map((type, index) => `(${index}, ${type.typeOid}::int8::oid, ${type.typeModifier})`).join(', ');
   const rows = await session.query(`
 with recursive wanted(place, oid, mod) as (values ${wanted}),
 base as (
-  select w.place, w.mod, t.oid as top, t.oid, t.typtype, t.typbasetype, t.typtypmod as basemod, t.typelem, t.typcategory, w.mod as own, 0 as depth
+  select w.place, w.mod, t.oid as top, t.oid, t.typtype, t.typbasetype, t.typtypmod as basemod, t.typelem, w.mod as own, 0 as depth
   from wanted w join pg_type t on t.oid = w.oid
   union all
-  select b.place, b.mod, b.top, t.oid, t.typtype, t.typbasetype, t.typtypmod, t.typelem, t.typcategory,
+  select b.place, b.mod, b.top, t.oid, t.typtype, t.typbasetype, t.typtypmod, t.typelem,
     case when b.basemod >= 0 then b.basemod else b.own end, b.depth + 1
   from base b join pg_type t on t.oid = b.typbasetype where b.typtype = 'd'),
 ground as (select distinct on (place) * from base order by place, depth desc)
 select json_build_object('place', g.place,
   'pgType', format_type(g.top, g.mod),
   'kind', case top.typtype when 'e' then 'enum' when 'd' then 'domain' when 'c' then 'composite' when 'r' then 'range'
-    when 'm' then 'range' else case when top.typcategory = 'A' and top.typelem <> 0 then 'array' else 'base' end end,
+    when 'm' then 'range' else case when listed.oid is not null then 'array' else 'base' end end,
   'baseType', case when top.typtype = 'd' then format_type(g.oid, g.own)
-    when top.typcategory = 'A' and top.typelem <> 0 then (
+    when listed.oid is not null then (
       with recursive element(oid, typtype, typbasetype, mod, depth) as (
         select e.oid, e.typtype, e.typbasetype, case when e.typtype = 'd' then e.typtypmod else g.mod end, 0
         from pg_type e where e.oid = top.typelem
@@ -183,7 +184,8 @@ select json_build_object('place', g.place,
       select format_type(oid, mod) from element order by depth desc limit 1) end,
   'enumLabels', case when top.typtype = 'e' then (
     select json_agg(enumlabel order by enumsortorder) from pg_enum where enumtypid = top.oid) end) as j
-from ground g join pg_type top on top.oid = g.top order by g.place`);
+from ground g join pg_type top on top.oid = g.top
+  left join pg_type listed on listed.oid = top.typelem and listed.typarray = top.oid order by g.place`);
   const facts: TypeFacts[] = types.map((type) => ({
     pgType: `unknown type ${type.typeOid}`,
     baseType: null,
@@ -197,4 +199,14 @@ from ground g join pg_type top on top.oid = g.top order by g.place`);
     facts[place] = rest;
   }
   return facts;
+}
+
+/**
+ * What stands behind FROM for the rows that are the table's own: of a plain table without those of tables that inherit from it,
+ * which are published by their own names; of a partitioned one all, by its root.
+ */
+export async function ownRowsOf(session: SourceSession, schema: string, table: string): Promise<string> {
+  const name = quoteTable(schema, table);
+  const [row] = await session.query(`SELECT relkind FROM pg_class WHERE oid = to_regclass(${quoteLiteral(name)})`);
+  return row?.['relkind'] === 'r' ? `ONLY ${name}` : name;
 }

@@ -27,9 +27,9 @@ describe('SQL over keys', () => {
   });
 
   it('gives keys without a row in the form of the chunk', () => {
-    expect(absentKeysQuery(shape, [['1', 'x']], 'note is null')).toBe(
+    expect(absentKeysQuery(shape, [['1', 'x']], 'note is null', 'ONLY "public"."o"')).toBe(
       `SELECT '(0,0)', NULL, wanted.c1, wanted.c0 FROM (VALUES ('1'::bigint, 'x'::text)) AS wanted(c0, c1) ` +
-        `WHERE NOT EXISTS (SELECT 1 FROM "public"."o" AS present WHERE present."A" = wanted.c0 AND present."b" = wanted.c1 AND (note is null))`,
+        `WHERE NOT EXISTS (SELECT 1 FROM ONLY "public"."o" AS present WHERE present."A" = wanted.c0 AND present."b" = wanted.c1 AND (note is null))`,
     );
   });
 });

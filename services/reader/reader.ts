@@ -181,7 +181,7 @@ export async function startReader(given: ReaderOptions): Promise<ReaderHandle> {
           remedy: `sluice repair ${schema}.${table}: it reads the whole table`,
         });
       }
-      const absent: AbsentQuery = (now, rowFilter) => absentKeysQuery(now, keys, rowFilter);
+      const absent: AbsentQuery = (now, rowFilter, from) => absentKeysQuery(now, keys, rowFilter, from);
       const condition = keyCondition(shape, keys);
       return run.snapshots.fetch(route, { condition, absent: removeAbsent === true ? absent : null });
     },

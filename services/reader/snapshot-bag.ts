@@ -15,10 +15,10 @@ import { createBagLoad, type BagLoad } from './bag-load.ts';
 import { addRecord } from './outgoing-batch.ts';
 import { ReaderError } from './reader-error.ts';
 import { clearTable, type ClearPorts, type MarkPlace } from './snapshot-clear.ts';
-import type { TablePlan } from './snapshot-plan.ts';
+import { ownRows, type TablePlan } from './snapshot-plan.ts';
 import { beginChunk, createChunkTuple, fillTuple, relfilenodeOf } from './snapshot-read.ts';
 import type { PostgresSource, SourceSession } from './source.ts';
-import { quoteIdent, quoteTable } from './sql-text.ts';
+import { quoteIdent } from './sql-text.ts';
 import { takesEvents } from './table-route.ts';
 import type { UnseenTransactions, VisibleSet } from './visibility.ts';
 
@@ -130,13 +130,11 @@ async function snapshotOfAll(ports: BagPorts, session: SourceSession): Promise<V
   return null;
 }
 
-function rowsSql({ route, heaps, shape, rowFilter }: TablePlan): string {
+function rowsSql(plan: TablePlan): string {
+  const { shape, rowFilter } = plan;
   const columns = shape.shape.columns.map(({ name }) => quoteIdent(name)).join(', ');
-  const [heap] = heaps;
-  // A plain table without those that inherit from it; a partitioned one by its root.
-  const own = heaps.length === 1 && heap?.schema === route.schema && heap.table === route.table;
   const where = rowFilter === null ? '' : ` WHERE (${rowFilter})`;
-  return `SELECT '(0,0)'${columns === '' ? '' : `, ${columns}`} FROM ${own ? 'ONLY ' : ''}${quoteTable(route.schema, route.table)}${where}`;
+  return `SELECT '(0,0)'${columns === '' ? '' : `, ${columns}`} FROM ${ownRows(plan)}${where}`;
 }
 
 interface BagRows {

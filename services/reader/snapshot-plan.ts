@@ -4,6 +4,7 @@ import type { ShapeEncoder } from '../log/envelope-encode.ts';
 import type { TableShape } from '../log/event.ts';
 import type { HeapProgress, TableState, TidRange } from './reader-state.ts';
 import type { ChunkQuery } from './snapshot-read.ts';
+import { quoteTable } from './sql-text.ts';
 import { mergeRange, remainingChunks } from './snapshot-ranges.ts';
 import type { TableRoute } from './table-route.ts';
 
@@ -39,7 +40,14 @@ export interface ChunkTask {
 }
 
 /** SQL that gives the keys which no row of the table has, given what is published of it. */
-export type AbsentQuery = (shape: TableShape, rowFilter: string | null) => string;
+export type AbsentQuery = (shape: TableShape, rowFilter: string | null, from: string) => string;
+
+/** What stands behind FROM for all rows of the table: of a plain one without those that inherit from it, of a partitioned one by its root. */
+export function ownRows({ route, heaps }: Pick<TablePlan, 'route' | 'heaps'>): string {
+  const [heap] = heaps;
+  const plain = heaps.length === 1 && heap?.schema === route.schema && heap.table === route.table;
+  return `${plain ? 'ONLY ' : ''}${quoteTable(route.schema, route.table)}`;
+}
 
 /** Rows of a page that we assume where the table was never analysed. */
 const ROWS_PER_BLOCK = 60;
@@ -150,7 +158,8 @@ export function fetchTask(plan: TablePlan, wanted: FetchWanted, done: (rows: num
       rowsMax: Number.MAX_SAFE_INTEGER,
       bytesMax: Number.MAX_SAFE_INTEGER,
       only: false,
-      ...(absent === null ? {} : { absent: absent(plan.shape.shape, plan.rowFilter) }),
+      from: ownRows(plan),
+      ...(absent === null ? {} : { absent: absent(plan.shape.shape, plan.rowFilter, ownRows(plan)) }),
     },
     written: done,
   };

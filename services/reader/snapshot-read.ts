@@ -25,6 +25,8 @@ export interface ChunkQuery {
   readonly bytesMax: number;
   /** False = rows of all partitions, by name of the root; then there is no ctid. */
   readonly only: boolean;
+  /** What stands behind FROM where that is not the one heap. */
+  readonly from?: string;
   /** A SELECT that gives keys which no row has, in the form of the chunk's rows: they are written as deletes. */
   readonly absent?: string;
 }
@@ -58,8 +60,8 @@ export async function readChunk(session: SourceSession, query: ChunkQuery, snaps
     .map((name) => (query.taken?.has(name) === false ? 'NULL' : quoteIdent(name)))
     .join(', ');
   const where = query.conditions.map((condition) => `(${condition})`).join(' AND ');
-  const only = query.only ? 'ONLY ' : '';
-  const sql = `SELECT ${query.only ? 'ctid' : "'(0,0)'"}${columns === '' ? '' : `, ${columns}`} FROM ${only}${quoteTable(query.schema, query.table)}${where === '' ? '' : ` WHERE ${where}`}`;
+  const from = query.from ?? `ONLY ${quoteTable(query.schema, query.table)}`;
+  const sql = `SELECT ${query.only ? 'ctid' : "'(0,0)'"}${columns === '' ? '' : `, ${columns}`} FROM ${from}${where === '' ? '' : ` WHERE ${where}`}`;
   await session.query(`DECLARE chunk NO SCROLL CURSOR FOR ${sql}`);
   // Read behind the DECLARE, which holds a lock on the heap: it cannot be rewritten any more.
   const relfilenode = query.only ? await relfilenodeOf(session, query.oid) : 0;

@@ -64,6 +64,8 @@ const VALUES: readonly (readonly [string, string, unknown])[] = [
   ['pg_lsn', `'16/B374D848'`, '16/B374D848'],
   ['"char"', `'x'`, 'x'],
   ['name', `'n'`, 'n'],
+  ['int2vector', `'1 2'`, '1 2'],
+  ['oidvector', `'3 4294967295'`, '3 4294967295'],
 ];
 
 for (const major of [14, 15, 16, 17, 18] as const) {

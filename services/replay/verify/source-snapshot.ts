@@ -1,6 +1,7 @@
 /** The source side of verify: sums, images and rows in one REPEATABLE READ snapshot, within a byte rate. */
 import type { Hasher } from '../../../contracts/engine/privacy.ts';
 import type { ColumnShape, TableShape } from '../../log/event.ts';
+import { ownRowsOf } from '../../reader/catalog.ts';
 import type { SourceSession, TextRow } from '../../reader/source.ts';
 import { quoteIdent, quoteList, quoteLiteral, quoteTable } from '../../reader/sql-text.ts';
 import {
@@ -66,6 +67,7 @@ export async function openSourceSnapshot(
       : rowHashKey(hashed);
   const rowText = canonicalRow(shape.columns, options.asText);
   const relation = quoteTable(shape.schema, shape.table);
+  const from = await ownRowsOf(session, shape.schema, shape.table);
   const { where } = options;
   const selected = where === null ? 'true' : `coalesce((${where}), false)`;
   const sampled = (sample: Sample | null): string =>
@@ -77,7 +79,7 @@ export async function openSourceSnapshot(
   async function* chunks(): AsyncGenerator<string> {
     const { bytesPerSecond } = options;
     if (bytesPerSecond === null) {
-      yield `${relation} where true`;
+      yield `${from} where true`;
       return;
     }
     const heaps = await session.query(
@@ -104,7 +106,7 @@ export async function openSourceSnapshot(
       for (let page = 0; page <= pages; page += step) {
         const last = page + step > pages;
         const beganMs = performance.now();
-        yield `${heap === own ? heap : `${heap} as ${quoteIdent(shape.table)}`} where ctid >= '(${page},0)'::tid${last ? '' : ` and ctid < '(${page + step},0)'::tid`}`;
+        yield `ONLY ${heap === own ? heap : `${heap} as ${quoteIdent(shape.table)}`} where ctid >= '(${page},0)'::tid${last ? '' : ` and ctid < '(${page + step},0)'::tid`}`;
         const dueMs = (Math.min(step, pages - page) * pageBytes * 1_000) / bytesPerSecond;
         await options.sleep(Math.max(0, dueMs - (performance.now() - beganMs)));
       }
@@ -160,7 +162,7 @@ export async function openSourceSnapshot(
       const images: Images = new Map();
       for (let i = 0; i < wantedKeys.length; i += KEYS_PER_QUERY) {
         const match = matching(wantedKeys.slice(i, i + KEYS_PER_QUERY));
-        const found = await session.query(`select ${keyText} as k, ${rowText} as t from ${relation} t where ${match}`);
+        const found = await session.query(`select ${keyText} as k, ${rowText} as t from ${from} t where ${match}`);
         addRows(images, found);
       }
       return images;
@@ -171,7 +173,7 @@ export async function openSourceSnapshot(
         const match = matching(wantedKeys.slice(i, i + KEYS_PER_QUERY));
         // In a subquery of its own name, so that the condition may name the table.
         const found = await session.query(
-          `select ${keyText} as k from ${relation} where ${selected} and ${keyText} in (select ${keyText} from ${relation} t where ${match})`,
+          `select ${keyText} as k from ${from} where ${selected} and ${keyText} in (select ${keyText} from ${from} t where ${match})`,
         );
         for (const { k } of found) keysSelected.add(k ?? '');
       }
