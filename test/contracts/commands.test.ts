@@ -293,8 +293,8 @@ describe('contracts docs', () => {
       expect(page).toMatch(
         /source<\/small><br><code>public\.orders<.*topic<\/small><br><code>shop\.public\.orders<.*<code>public\/orders</,
       );
-      expect(page).toMatch(/<h3>1\.1\.0<\/h3>\n<ul><li><code>COLUMN_ADDED<\/code> orders\.paid_at/);
-      expect(page).toMatch(/<h3>1\.0\.0 <small>v1\.0\.0<\/small><\/h3>\n<p>first version<\/p>/);
+      expect(page).toMatch(/<h3 id="version-1.1.0">1\.1\.0<\/h3>\n<ul><li><code>COLUMN_ADDED<\/code> orders\.paid_at/);
+      expect(page).toMatch(/<h3 id="version-1.0.0">1\.0\.0 <small>v1\.0\.0<\/small><\/h3>\n<p>first version<\/p>/);
       expect(page).not.toMatch(/<script|https?:\/\//);
       const markdown = readFileSync(join(repository.folder, 'site/public.orders.md'), 'utf8');
       expect(markdown).toContain('- `COLUMN_ADDED` orders.paid_at');

@@ -50,6 +50,7 @@ async function runDocs(ports: Ports, paths: readonly string[], flags: Flags, set
     return EXIT.usage;
   }
   const released = await releasedContracts(ports, scopes);
+  const pageFor = pageNames();
   const entries = files.flatMap(({ contract }): CatalogueEntry[] => {
     if (contract === null) return [];
     const own = released.filter(({ contract: old }) => (settings.aliases.get(old.id) ?? old.id) === contract.id);
@@ -59,13 +60,25 @@ async function runDocs(ports: Ports, paths: readonly string[], flags: Flags, set
       .map((table) => {
         const { schema, table: name } = sourceName(contract, table);
         const owner = contract.owner ?? settingFor(settings.owners, contract);
-        const page = `${schema}.${name}`.replaceAll('/', '_');
+        const page = pageFor(`${schema}.${name}`);
         return { contract, table, page, owner, lineage: lineageOf(contract, table), versions };
       });
   });
   writeCatalogue(ports, resolve(ports.cwd, flags.out), entries);
   ports.out(`wrote ${entries.length} table${entries.length === 1 ? '' : 's'} to ${flags.out}\n`);
   return EXIT.clean;
+}
+
+/** A table's name as that of a file; two that a disk cannot keep apart get a number. */
+function pageNames(): (name: string) => string {
+  const taken = new Set<string>();
+  return (name) => {
+    const plain = name.replaceAll(/[/\\:*?"<>|\u0000-\u001f]/g, '_'); // oxlint-disable-line no-control-regex -- they are what files cannot have
+    let page = plain;
+    for (let again = 2; taken.has(page.toLowerCase()); again++) page = `${plain}~${again}`;
+    taken.add(page.toLowerCase());
+    return page;
+  };
 }
 
 function writeCatalogue(ports: Ports, folder: string, entries: readonly CatalogueEntry[]): void {

@@ -1,164 +1,253 @@
-/** A catalogue page as one HTML file: no script, nothing loaded from elsewhere. */
+/** A catalogue page of a table, and the list of all, as HTML. */
 import type { Column, Rule } from '../../engine/model.ts';
 import { isClassified } from '../../engine/model.ts';
 import { lakeMapping } from '../../engine/privacy.ts';
+import { placeOf } from '../../engine/rules/rule-meta.ts';
+import type { RulePlace } from '../../engine/rules/rule-meta.ts';
 import { deltaTypeText } from '../../engine/type-table.ts';
 import type { CatalogueEntry, VersionEntry } from './catalogue.ts';
+import { escapeHtml as escape, htmlPage, htmlTable } from './html-frame.ts';
+import type { Row } from './html-frame.ts';
 
-const STYLE = `
-:root{color-scheme:light dark;--line:#8884;--soft:#8882}
-body{font:15px/1.5 system-ui,sans-serif;margin:0 auto;max-width:72rem;padding:1.5rem}
-h1{font-size:1.6rem;margin:.2rem 0}h2{font-size:1.15rem;margin:2rem 0 .5rem}
-table{border-collapse:collapse;width:100%;display:block;overflow-x:auto}
-th,td{border-bottom:1px solid var(--line);padding:.35rem .6rem;text-align:left;vertical-align:top}
-th{font-weight:600;white-space:nowrap}code{font:13px ui-monospace,monospace;overflow-wrap:anywhere}
-dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1rem}dt{font-weight:600}dd{margin:0}
-.lineage{display:flex;flex-wrap:wrap;gap:.5rem;list-style:none;padding:0;align-items:stretch}
-.lineage li{border:1px solid var(--line);border-radius:.4rem;padding:.5rem .8rem;background:var(--soft)}
-.lineage li+li::before{content:"\\2192";margin-right:.6rem}
-.tag{border:1px solid var(--line);border-radius:.3rem;padding:0 .35rem;font-size:.8rem;margin-right:.25rem}
-`;
-
-export function page(title: string, body: string): string {
-  return `<!doctype html>
-<html lang="en">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${escape(title)}</title><style>${STYLE}</style></head>
-<body>
-${body}
-</body>
-</html>
-`;
-}
+export type PageOf = (table: string) => string | null;
 
 export function indexPage(entries: readonly CatalogueEntry[]): string {
-  const rows = entries.map(({ contract, table, page: name, owner }) => [
-    `<a href="${escape(encodeURIComponent(`${name}.html`))}">${escape(name)}</a>`,
-    escape(contract.version),
-    escape(contract.status),
-    escape(owner ?? ''),
-    String(table.columns.length),
-    String(table.rules.length),
-    escape(table.description ?? contract.purpose ?? ''),
-  ]);
-  const grid = htmlTable(['Table', 'Version', 'Status', 'Owner', 'Columns', 'Rules', 'What it is'], rows);
-  return page('Data contracts', `<h1>Data contracts</h1>\n${grid}`);
+  const rows = entries.map(({ contract, table, page, owner }): Row => {
+    const about = table.description ?? contract.purpose ?? '';
+    const columns = nested(table.columns).map(({ path }) => path);
+    const personal = nested(table.columns).filter(({ column }) => isClassified(column)).length;
+    return {
+      find: [page, contract.id, owner, contract.domain, about, ...contract.tags, ...table.tags, ...columns].join(' '),
+      cells: [
+        `<a href="${href(page)}">${escape(page)}</a>`,
+        escape(contract.version),
+        escape(contract.status),
+        escape(owner ?? ''),
+        String(table.columns.length),
+        table.rules.length === 0 ? '' : String(table.rules.length),
+        personal === 0 ? '' : tag(String(personal), 'private'),
+        escape(about),
+      ],
+    };
+  });
+  const head = ['Table', 'Version', 'Status', 'Owner', 'Columns', 'Rules', 'Private', 'What it is'];
+  const box =
+    '<input id="search" type="search" placeholder="Table, column, owner or word" aria-label="Search" hidden> <small id="count" role="status"></small>';
+  const count = `${rows.length} table${rows.length === 1 ? '' : 's'}`;
+  const body = `<h1>Data contracts</h1>\n<p class="dim">${count}</p>\n${box}\n${htmlTable(head, rows)}`;
+  return htmlPage({ title: 'Data contracts', body, search: true });
 }
 
 /** `pageOf`: the page of another table by name, or null. */
-export function tablePage(entry: CatalogueEntry, pageOf: (table: string) => string | null): string {
+export function tablePage(entry: CatalogueEntry, pageOf: PageOf): string {
   const { contract, table } = entry;
-  const facts: [string, string | null][] = [
+  const facts: readonly (readonly [string, string | null])[] = [
     ['Contract', `${contract.id} ${contract.version} (${contract.status})`],
     ['Owner', entry.owner],
     ['Domain', contract.domain],
-    ['Compatibility', table.compatibility ?? 'FORWARD_TRANSITIVE'],
-    ['Unknown columns', table.unknownColumns ?? 'evolve'],
+    ['Tags', [...new Set([...contract.tags, ...table.tags])].join(', ') || null],
     ['Purpose', contract.purpose],
     ['Usage', contract.usage],
     ['Limitations', contract.limitations],
+    ['Compatibility', table.compatibility ?? 'FORWARD_TRANSITIVE'],
+    ['Unknown columns', table.unknownColumns ?? 'evolve'],
+    ['On violation', table.onViolation],
+    [
+      'Quarantine stops at',
+      table.maxQuarantineRatio === null ? null : `${table.maxQuarantineRatio * 100}% of the rows`,
+    ],
+    ['File', contract.source.file],
   ];
   const list = facts.flatMap(([name, value]) => (value === null ? [] : [`<dt>${name}</dt><dd>${escape(value)}</dd>`]));
   const steps = entry.lineage.map(
     ({ stage, name, detail }) =>
       `<li><small>${stage}</small><br><code>${escape(name)}</code>${detail === '' ? '' : `<br><small>${escape(detail)}</small>`}</li>`,
   );
-  const sections = [
-    `<p><a href="index.html">All tables</a></p>`,
+  const columns = htmlTable(['Column', 'Type', 'Lake', 'Required', 'Notes'], columnRows(table.columns, pageOf));
+  const promises = contract.sla.filter(
+    ({ element }) =>
+      element === null || !contract.tables.some(({ name }) => name !== table.name && element.startsWith(`${name}.`)),
+  );
+  const sections: readonly (readonly [string, string, string] | null)[] = [
+    ['lineage', 'Lineage', `<ol class="lineage">${steps.join('')}</ol>`],
+    ['columns', 'Columns', columns],
+    table.rules.length === 0
+      ? null
+      : ['rules', 'Rules', htmlTable(['Rule', 'On', 'Where', 'Severity', 'What'], table.rules.map(ruleRow))],
+    promises.length === 0
+      ? null
+      : [
+          'promises',
+          'Service levels',
+          htmlTable(
+            ['Promise', 'Value', 'On'],
+            promises.map(({ property, value, unit, element }) => ({
+              cells: [property, `${String(value)} ${unit ?? ''}`.trim(), element ?? ''].map(escape),
+            })),
+          ),
+        ],
+    ['versions', 'Change log', entry.versions.map((version) => versionHtml(version, entry)).join('\n')],
+  ];
+  const shown = sections.filter((section) => section !== null);
+  const links = shown.map(([id, title]) => `<a href="#${id}">${title}</a>`).join('');
+  const body = [
+    `<nav><a href="index.html">All tables</a>${links}<a href="${escape(encodeURIComponent(`${entry.page}.md`))}">Markdown</a></nav>`,
     `<h1>${escape(entry.page)}</h1>`,
     table.description === null ? '' : `<p>${escape(table.description)}</p>`,
     `<dl>${list.join('')}</dl>`,
-    `<h2>Lineage</h2>\n<ol class="lineage">${steps.join('')}</ol>`,
-    `<h2>Columns</h2>\n${htmlTable(
-      ['Column', 'Type', 'Lake', 'Required', 'Notes'],
-      table.columns.map((column) => columnCells(column, pageOf)),
-    )}`,
-    table.rules.length === 0
-      ? ''
-      : `<h2>Rules</h2>\n${htmlTable(['Rule', 'On', 'Severity', 'What'], table.rules.map(ruleCells))}`,
-    contract.sla.length === 0
-      ? ''
-      : `<h2>Service levels</h2>\n${htmlTable(
-          ['Promise', 'Value', 'On'],
-          contract.sla.map(({ property, value, unit, element }) =>
-            [property, `${String(value)} ${unit ?? ''}`.trim(), element ?? ''].map(escape),
-          ),
-        )}`,
-    `<h2>Change log</h2>\n${entry.versions.map(versionHtml).join('\n')}`,
+    ...shown.map(([id, title, inner]) => `<h2 id="${id}">${title}</h2>\n${inner}`),
   ];
-  return page(entry.page, sections.filter((section) => section !== '').join('\n'));
+  return htmlPage({ title: entry.page, body: body.filter((part) => part !== '').join('\n'), search: false });
 }
 
-function columnCells(column: Column, pageOf: (table: string) => string | null): string[] {
-  const mapping = lakeMapping(column, null);
-  const tags = [
-    column.keyPosition > 0 ? `key ${column.keyPosition}` : null,
-    column.partitionPosition > 0 ? `partition ${column.partitionPosition}` : null,
-    column.unique ? 'unique' : null,
-    column.deprecated ? 'deprecated' : null,
-    isClassified(column)
-      ? `classified${column.piiAction === null ? '' : `: ${column.piiAction} ${column.piiStage}`}`
-      : null,
-  ].flatMap((tag) => (tag === null ? [] : [`<span class="tag">${escape(tag)}</span>`]));
-  const options = Object.entries(column.options)
-    .filter(([name]) => name !== 'format' && name !== 'timezone')
-    .map(([name, value]) => escape(`${name} ${String(value)}`));
-  const values =
-    column.allowedValues === null
-      ? []
-      : [escape(`one of ${column.allowedValues.map(String).join(', ')}${column.enumOpen ? ', or new' : ''}`)];
-  const links = column.relationships.flatMap(({ to }) => to.map((target) => `refers to ${link(target, pageOf)}`));
-  const notes = [...options, ...values, ...links, ...(column.description === null ? [] : [escape(column.description)])];
+interface Nested {
+  readonly column: Column;
+  /** `items[].qty` */
+  readonly path: string;
+  readonly depth: number;
+}
+
+/** Columns, each followed by what it holds. */
+function nested(columns: readonly Column[], prefix = '', depth = 0): Nested[] {
+  return columns.flatMap((column): Nested[] => {
+    const path = `${prefix}${column.name}`;
+    return [{ column, path, depth }, ...inside(column, path, depth + 1)];
+  });
+}
+
+function inside(column: Column, path: string, depth: number): Nested[] {
+  const fields = nested(column.properties, `${path}.`, depth);
+  const entries = [
+    [column.items, `${path}[]`],
+    [column.mapKey, `${path}{key}`],
+    [column.mapValue, `${path}{}`],
+  ] as const;
   return [
-    `<code>${escape(column.name)}</code>`,
-    `<code>${escape(column.physicalType ?? column.logicalType ?? '')}</code>`,
-    mapping === null ? 'not kept' : `<code>${escape(deltaTypeText(mapping.delta))}</code>`,
-    column.required || column.keyPosition > 0 ? 'yes' : '',
-    `${tags.join('')} ${notes.join('; ')}`.trim(),
+    ...fields,
+    ...entries.flatMap(([below, name]): Nested[] =>
+      below === null ? [] : [{ column: below, path: name, depth }, ...inside(below, name, depth + 1)],
+    ),
   ];
 }
 
-function link(target: string, pageOf: (table: string) => string | null): string {
+function columnRows(columns: readonly Column[], pageOf: PageOf): Row[] {
+  return nested(columns).map(({ column, path, depth }): Row => {
+    // What stands inside a column has no type of its own in the lake.
+    const mapping = depth === 0 ? lakeMapping(column, null) : null;
+    const lake =
+      mapping === null ? (depth === 0 ? 'not kept' : '') : `<code>${escape(deltaTypeText(mapping.delta))}</code>`;
+    const name = `<a href="#${anchor('column', path)}"><code>${escape(path)}</code></a>`;
+    return {
+      id: anchorId('column', path),
+      depth,
+      cells: [
+        `${'&nbsp;'.repeat(depth * 3)}${name}`,
+        `<code>${escape(column.physicalType ?? column.logicalType ?? '')}</code>`,
+        lake,
+        column.required || column.keyPosition > 0 ? 'yes' : '',
+        columnNotes(column, pageOf),
+      ],
+    };
+  });
+}
+
+function columnNotes(column: Column, pageOf: PageOf): string {
+  const tags = [
+    column.keyPosition > 0 ? tag(`key ${column.keyPosition}`, 'key') : '',
+    column.partitionPosition > 0 ? tag(`partition ${column.partitionPosition}`) : '',
+    column.unique ? tag('unique') : '',
+    column.deprecated ? tag('deprecated', 'private') : '',
+    isClassified(column) ? tag(privacyText(column), 'private') : '',
+  ].join('');
+  const { format, timezone, ...rest } = column.options;
+  const options = [
+    ...(format === undefined || column.logicalType !== 'string' ? [] : [`format ${format}`]),
+    ...(timezone === true ? ['with time zone'] : []),
+    ...Object.entries(rest).map(([name, value]) => `${name} ${String(value)}`),
+    ...(column.allowedValues === null
+      ? []
+      : [`one of ${column.allowedValues.map(String).join(', ')}${column.enumOpen ? ', or new' : ''}`]),
+    ...(column.default === undefined ? [] : [`older rows: ${String(column.default)}`]),
+  ].map(escape);
+  const links = column.relationships.flatMap(({ to }) => to.map((target) => `refers to ${link(target, pageOf)}`));
+  const notes = [...options, ...links].join('; ');
+  const about = column.description === null ? '' : `<span class="note">${escape(column.description)}</span>`;
+  return `${tags}${notes === '' ? '' : `<span class="note">${notes}</span>`}${about}`;
+}
+
+function privacyText(column: Column): string {
+  const what = column.pii ?? column.classification ?? 'personal';
+  return column.piiAction === null ? what : `${what}: ${column.piiAction} ${column.piiStage}`;
+}
+
+function link(target: string, pageOf: PageOf): string {
   const name = pageOf(target.split('.').slice(0, -1).join('.'));
+  const column = target.split('.').at(-1) ?? '';
   return name === null
     ? `<code>${escape(target)}</code>`
-    : `<a href="${escape(encodeURIComponent(`${name}.html`))}"><code>${escape(target)}</code></a>`;
+    : `<a href="${href(name)}#${anchor('column', column)}"><code>${escape(target)}</code></a>`;
 }
 
-function ruleCells(rule: Rule): string[] {
-  return [`<code>${escape(rule.id)}</code>`, escape(rule.column ?? 'table'), escape(rule.severity), ruleText(rule)];
+const WHERE: Readonly<Record<RulePlace, string>> = {
+  row: 'each event',
+  table: 'the table',
+  prose: '',
+  'unknown-engine': 'not run',
+};
+
+function ruleRow(rule: Rule): Row {
+  const on = rule.column === null ? 'table' : `<a href="#${anchor('column', rule.column)}">${escape(rule.column)}</a>`;
+  return {
+    id: anchorId('rule', rule.id),
+    cells: [
+      `<a href="#${anchor('rule', rule.id)}"><code>${escape(rule.id)}</code></a>`,
+      on,
+      WHERE[placeOf(rule)],
+      escape([rule.severity, rule.onViolation].filter((part) => part !== null).join(', ')),
+      `${ruleText(rule)}${rule.kind === 'text' || rule.description === null ? '' : `<span class="note">${escape(rule.description)}</span>`}`,
+    ],
+  };
 }
 
 function ruleText(rule: Rule): string {
   switch (rule.kind) {
-    case 'library':
-      return escape(`${rule.metric} ${rule.operator.name} ${rule.operator.text}${rule.unit === 'percent' ? '%' : ''}`);
+    case 'library': {
+      const { validValues, pattern, missingValues, properties } = rule;
+      const lists = [validValues, missingValues, properties].flatMap((items) =>
+        items === null ? [] : [`(${items.map(String).join(', ')})`],
+      );
+      const subject = [rule.metric, ...lists, ...(pattern === null ? [] : [`(${pattern})`])].join(' ');
+      return escape(`${subject} ${rule.operator.name} ${rule.operator.text}${rule.unit === 'percent' ? '%' : ''}`);
+    }
     case 'sql':
-      return `<code>${escape(rule.query)}</code> ${escape(`${rule.operator.name} ${rule.operator.text}`)}`;
+      return `<pre><code>${escape(rule.query.trim())}</code></pre>${escape(`${rule.operator.name} ${rule.operator.text}`)}`;
     case 'custom':
-      return `${escape(rule.engine)}: <code>${escape(rule.implementation)}</code>`;
+      return `${escape(rule.engine)}<pre><code>${escape(rule.implementation.trim())}</code></pre>`;
     case 'text':
       return escape(rule.description ?? '');
   }
 }
 
-function versionHtml({ version, label, changes }: VersionEntry): string {
-  const head = `<h3>${escape(version)}${label === null ? '' : ` <small>${escape(label)}</small>`}</h3>`;
+function versionHtml({ version, label, changes }: VersionEntry, { contract, table }: CatalogueEntry): string {
+  const head = `<h3 id="${escape(anchorId('version', version))}">${escape(version)}${label === null ? '' : ` <small>${escape(label)}</small>`}</h3>`;
   if (changes === null) return `${head}\n<p>first version</p>`;
-  if (changes.length === 0) return `${head}\n<p>no change to the data</p>`;
-  const items = changes.map(
-    ({ code, subject, message }) => `<li><code>${code}</code> ${escape(subject)}: ${escape(message)}</li>`,
+  const others = contract.tables.filter(({ name }) => name !== table.name);
+  const own = changes.filter(
+    ({ subject }) => !others.some(({ name }) => subject === name || subject.startsWith(`${name}.`)),
+  );
+  if (own.length === 0) return `${head}\n<p>no change to the data</p>`;
+  const items = own.map(
+    ({ code, subject, message }) =>
+      `<li><code>${code}</code> ${escape(subject === '' ? message : `${subject}: ${message}`)}</li>`,
   );
   return `${head}\n<ul>${items.join('')}</ul>`;
 }
 
-function htmlTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const cells = (tag: string, list: readonly string[]): string =>
-    list.map((cell) => `<${tag}>${cell}</${tag}>`).join('');
-  const body = rows.map((row) => `<tr>${cells('td', row)}</tr>`).join('\n');
-  return `<table>\n<thead><tr>${cells('th', head)}</tr></thead>\n<tbody>\n${body}\n</tbody>\n</table>`;
-}
+const tag = (text: string, kind = ''): string =>
+  `<span class="tag${kind === '' ? '' : ` ${kind}`}">${escape(text)}</span>`;
+const href = (page: string): string => escape(encodeURIComponent(`${page}.html`));
 
-function escape(text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
-}
+/** An id may hold anything but white space, and what `escape` takes out; a link to it is encoded. */
+const anchorId = (kind: string, name: string): string =>
+  `${kind}-${name.replaceAll(/[\s\u202a-\u202e\u2066-\u2069]/g, '_')}`;
+const anchor = (kind: string, name: string): string => escape(encodeURIComponent(anchorId(kind, name)));
