@@ -63,6 +63,57 @@ export async function encodeParquet(
   }
 }
 
+/**
+ * One Parquet file out of parts, made one after the other: memory holds a part and a row group, and the file.
+ * @throws ParquetError PARQUET_ENCODE_FAILED, as encodeParquet; whatever making a part throws
+ */
+export async function encodeParquetParts(
+  schema: StructType,
+  parts: Iterable<ColumnBatch>,
+  options: EncodeOptions = {},
+): Promise<Uint8Array> {
+  const wasm = await loadWasm();
+  let failure: unknown = null;
+  function* batches(): Generator<ParquetWasm.RecordBatch> {
+    try {
+      for (const part of parts) {
+        const table = wasm.Table.fromIPCStream(arrowStream(schema, part, options.columnMapping ?? false));
+        const records = table.recordBatches();
+        table.free();
+        yield* records;
+      }
+    } catch (error) {
+      failure = error;
+      throw error;
+    }
+  }
+  const made = batches();
+  const stream = new ReadableStream<ParquetWasm.RecordBatch>(
+    {
+      pull(to) {
+        const next = made.next();
+        if (next.done === true) to.close();
+        else to.enqueue(next.value);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  const chunks: Uint8Array[] = [];
+  try {
+    const written: ReadableStream<Uint8Array> = await wasm.transformParquetStream(
+      stream,
+      writerProperties(wasm, options),
+    );
+    for await (const chunk of written) chunks.push(chunk);
+  } catch (error) {
+    if (failure instanceof Error && !(failure instanceof ParquetError) && failure !== error) throw failure;
+    throw new ParquetError('PARQUET_ENCODE_FAILED', '(new file)', 'the Parquet writer refused the batch', {
+      cause: failure ?? error,
+    });
+  }
+  return Buffer.concat(chunks);
+}
+
 /** The batch as an Arrow IPC stream: the one copy on the way into WebAssembly. */
 function arrowStream(schema: StructType, batch: ColumnBatch, columnMapping: boolean): Uint8Array {
   const columns = alignColumns(schema, batch.names, batch.columns);

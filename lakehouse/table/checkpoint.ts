@@ -5,7 +5,7 @@
  * In it: protocol, metaData, every txn, live domains, removes that are younger than the file retention, live adds with
  * their vectors and row ids. Never commitInfo and cdc. A txn left out would let an old batch be applied again.
  */
-import { encodeParquet } from '../parquet/encode.ts';
+import { encodeParquetParts } from '../parquet/encode.ts';
 import { DEFAULT_BACKOFF, getWithRetry, withRetry } from '../store/retry.ts';
 import type { Backoff } from '../store/retry.ts';
 import { StoreError, isRetriable } from '../store/store.ts';
@@ -48,7 +48,10 @@ export async function writeCheckpoint(snapshot: Snapshot, options: CheckpointOpt
   assertChecksum(whole);
   const rows = checkpointRows(whole, now());
   const { store, version } = whole;
-  const body = await encodeParquet(CHECKPOINT_SCHEMA, toBatch(rows), { codec: 'snappy', rowGroupRows: ROW_GROUP_ROWS });
+  const body = await encodeParquetParts(CHECKPOINT_SCHEMA, toBatches(rows), {
+    codec: 'snappy',
+    rowGroupRows: ROW_GROUP_ROWS,
+  });
   await withRetry(() => store.put(checkpointKey(version), body), isRetriable, backoff);
   const pointer = { version, size: rows.length, sizeInBytes: body.length, numOfAddFiles: whole.files.count };
   await writeChecksum(store, version, whole);
@@ -93,14 +96,21 @@ function unexpired(removes: Iterable<RemoveFile>, oldest: bigint): readonly Remo
   return kept;
 }
 
-function toBatch(rows: Rows): ColumnBatch {
+/** A row group at a time: columns of all rows together took several times their size. */
+function* toBatches(rows: Rows): Generator<ColumnBatch> {
+  for (let start = 0; start < rows.length; start += ROW_GROUP_ROWS)
+    yield toBatch(rows, start, Math.min(ROW_GROUP_ROWS, rows.length - start));
+}
+
+function toBatch(rows: Rows, start: number, rowCount: number): ColumnBatch {
   return {
-    rowCount: rows.length,
+    rowCount,
     names: CHECKPOINT_SCHEMA.fields.map(({ name }) => name),
     columns: CHECKPOINT_SCHEMA.fields.map(({ name, type }) => {
       const { from, actions } = rows.groups.get(name) ?? { from: 0, actions: [] };
+      const at = start - from;
       // Out of bounds on either side is NULL.
-      return withoutDataChange(buildColumn(type, rows.length, (row) => (row < from ? null : actions[row - from])));
+      return withoutDataChange(buildColumn(type, rowCount, (row) => (row < -at ? null : actions[row + at])));
     }),
   };
 }
