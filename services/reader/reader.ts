@@ -208,9 +208,16 @@ function refuseBag(run: ReaderRun, { schema, table, encoder }: TableRoute): void
 }
 /**
  * Fenced: another reader took over while this one was held up; it waits as a standby then. Topic missing: somebody deleted it
- * under the reader; the next attempt makes it again, and the stream stops the table by name.
+ * under the reader; the next attempt makes it again, and the stream stops the table by name. A password or right that somebody
+ * changed at the broker: the attempt reads the secret anew.
  */
-const RECOVERED_LOG: ReadonlySet<string> = new Set(['LOG_FENCED', 'LOG_DISK_FULL', 'LOG_TOPIC_MISSING']);
+const RECOVERED_LOG: ReadonlySet<string> = new Set([
+  'LOG_FENCED',
+  'LOG_DISK_FULL',
+  'LOG_TOPIC_MISSING',
+  'LOG_AUTHENTICATION',
+  'LOG_ACCESS_DENIED',
+]);
 
 /** PostgreSQL below 18 cannot decode a change of a time in which there was no publication; newer ones leave it out. */
 function namedBreak(error: unknown, publication: string): unknown {
