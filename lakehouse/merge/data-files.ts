@@ -5,14 +5,14 @@
 import { randomUUID } from 'node:crypto';
 import { ENTRY_WORDS } from '../index/entry.ts';
 import { HASH_WORDS } from '../index/key-hash.ts';
-import { encodeParquet, type ParquetCodec } from '../parquet/encode.ts';
+import type { ParquetCodec } from '../parquet/encode.ts';
+import { makeFileBody } from './file-thread.ts';
 import { putObject } from './put-object.ts';
 import type { ObjectStore } from '../store/store.ts';
 import { newAdd, type AddFile, type MetadataAction } from '../table/actions.ts';
 import { mappingMode } from '../table/column-mapping.ts';
 import type { ColumnBatch, ColumnVector } from '../table/column.ts';
 import type { StructType } from '../table/schema.ts';
-import { collectStats } from '../table/stats.ts';
 import { gather, picksOf } from './gather.ts';
 import { partitionRows, type PartitionRows } from './partition-rows.ts';
 import type { Positions } from './position-columns.ts';
@@ -31,6 +31,8 @@ export interface FileSettings {
   /** Milliseconds since the epoch. */
   readonly nowMs: number;
   readonly dataChange: boolean;
+  /** As makeFileBody: which files are made in another thread. */
+  readonly apartBytes: number;
 }
 
 export interface RowsToWrite {
@@ -138,7 +140,10 @@ async function writeFile(settings: FileSettings, batch: ColumnBatch, piece: Part
   };
   const fileSchema: StructType = { type: 'struct', fields: stored.map(({ field }) => field) };
   const columnMapping = mappingMode(metadata) !== 'none';
-  const body = await encodeParquet(fileSchema, out, { codec, columnMapping });
+  const { body, stats } = await makeFileBody(
+    { schema: fileSchema, batch: out, codec, columnMapping, indexedColumns: indexedColumns(metadata) },
+    settings.apartBytes,
+  );
   const path = dataFileName(codec);
   await putObject(store, path, body);
   return newAdd({
@@ -147,16 +152,16 @@ async function writeFile(settings: FileSettings, batch: ColumnBatch, piece: Part
     size: BigInt(body.byteLength),
     modificationTime: BigInt(settings.nowMs),
     dataChange: settings.dataChange,
-    stats: collectStats(fileSchema, out, { columnMapping, ...indexedColumns(metadata) }),
+    stats,
   });
 }
 
-/** Which columns have statistics, as the table's properties say. */
-function indexedColumns({ configuration }: MetadataAction): { readonly indexedColumns?: number | string[][] } {
+/** Which columns have statistics, as the table's properties say; undefined: they say nothing. */
+function indexedColumns({ configuration }: MetadataAction): number | string[][] | undefined {
   const named = configuration['delta.dataSkippingStatsColumns'];
-  if (named !== undefined) return { indexedColumns: named.split(',').map((name) => name.trim().split('.')) };
+  if (named !== undefined) return named.split(',').map((name) => name.trim().split('.'));
   const count = Number(configuration['delta.dataSkippingNumIndexedCols'] ?? NaN);
-  return Number.isInteger(count) ? { indexedColumns: count } : {};
+  return Number.isInteger(count) ? count : undefined;
 }
 
 function dataFileName(codec: ParquetCodec): string {

@@ -20,6 +20,7 @@ import { tableProperty, type Snapshot } from '../table/snapshot.ts';
 import { appendedRows } from './append-rows.ts';
 import type { BaseRows } from './base-rows.ts';
 import { writeChangeFiles, type ChangeFiles, type ChangePart } from './change-files.ts';
+import { APART_BYTES } from './file-thread.ts';
 import { NO_FILES, writeDataFiles, writeEntry, type FileSettings, type WrittenFiles } from './data-files.ts';
 import { deleteByCopy, deleteByVector, livingRows, pickRows, type DeletedRows } from './delete-rows.ts';
 import { createDoomedRows } from './doomed-rows.ts';
@@ -116,6 +117,7 @@ function fileSettings(input: StageInput, evolution: Evolution): FileSettings {
     reserveOrdinal: index === null ? null : () => index.reserveOrdinal(),
     nowMs: input.nowMs,
     dataChange: true,
+    apartBytes: APART_BYTES,
   };
 }
 

@@ -7,17 +7,24 @@ import type { Answer, FromThread, ToThread } from './thread-messages.ts';
 /** Asks the thread's owner; its error is thrown here. */
 export type Ask = (what: unknown) => Promise<unknown>;
 
-export function serveJobs(work: (job: unknown, ask: Ask) => Promise<Answer>): void {
+export interface ServeOptions {
+  /** The main thread waits for the results: no lower priority than its own. */
+  readonly waitedFor?: boolean;
+  /** Called when a job's result has been sent and its values are of no use any more. */
+  readonly afterJob?: () => void;
+}
+
+export function serveJobs(work: (job: unknown, ask: Ask) => Promise<Answer>, options: ServeOptions = {}): void {
   const port = parentPort;
   if (port === null) throw new RangeError('this module runs in a thread of its own');
   // On Linux the nice value is a thread's own: what waits for the main thread goes before what runs beside it.
-  if (platform() === 'linux') setPriority(0, constants.priority.PRIORITY_BELOW_NORMAL);
+  if (platform() === 'linux' && options.waitedFor !== true) setPriority(0, constants.priority.PRIORITY_BELOW_NORMAL);
   const questions = new Map<number, { resolve: (value: unknown) => void; reject: (error: unknown) => void }>();
   let nextQuestion = 0;
   const send = (message: FromThread, transfer: readonly Transferable[] = []): void =>
     port.postMessage(message, [...transfer]);
 
-  async function take(id: number, job: unknown): Promise<void> {
+  async function perform(id: number, job: unknown): Promise<void> {
     const ask: Ask = (what) =>
       new Promise((resolve, reject) => {
         const question = nextQuestion++;
@@ -30,6 +37,12 @@ export function serveJobs(work: (job: unknown, ask: Ask) => Promise<Answer>): vo
     } catch (error) {
       send({ kind: 'failed', id, error: toForm(error) });
     }
+  }
+
+  async function take(id: number, job: unknown): Promise<void> {
+    await perform(id, job);
+    // In a turn of its own: nothing on the stack holds the job any more.
+    if (options.afterJob !== undefined) setImmediate(options.afterJob);
   }
 
   port.on('message', (message: ToThread) => {

@@ -52,6 +52,7 @@ export async function runRewriteJob(
     schema: table.schema,
     reserveOrdinal: counter === null ? null : () => Atomics.add(counter, 0, 1),
     dataChange: false,
+    apartBytes: Number.POSITIVE_INFINITY,
   };
   const bins: IndexedBin[] = [];
   for (const bin of job.bins) {

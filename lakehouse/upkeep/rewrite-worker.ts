@@ -1,15 +1,10 @@
 /** The thread of rewrite-thread.ts: decodes, joins, encodes and indexes; objects go through the owner's store. */
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { createVectorCache } from '../merge/vector-cache.ts';
 import { askedStore } from '../store/asked-store.ts';
 import type { ObjectStore } from '../store/store.ts';
+import { collectGarbage } from '../thread/collect-garbage.ts';
 import { serveJobs } from '../thread/serve-jobs.ts';
 import { runRewriteJob, type RewriteJob } from './rewrite-job.ts';
-
-/** Column buffers lie outside of the heap that V8 watches: without a word, hundreds of megabytes of them gather. */
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void;
 
 serveJobs(async (given, ask) => {
   const job = given as RewriteJob;

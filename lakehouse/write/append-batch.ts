@@ -46,6 +46,7 @@ export async function appendBatch(
       fileRowsMax: options.fileRowsMax ?? 1_000_000,
       fileBytesMax: options.fileBytesMax ?? 256 * 1024 * 1024,
       reserveOrdinal: null,
+      apartBytes: Number.POSITIVE_INFINITY,
       nowMs,
       dataChange: true,
     },
