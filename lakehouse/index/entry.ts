@@ -53,8 +53,10 @@ export function compareEntry(entries: Uint32Array, a: number, hashes: Uint32Arra
 }
 
 /**
- * Looks one key up among `count` sorted entries. Returns whether it is there; every entry of it goes into the answer (a
- * fence only if no row stands beside it).
+ * Looks one key up among `count` sorted entries. Returns its place, or where it would stand as -place - 1; every entry of it
+ * goes into the answer (a fence only if no row stands beside it).
+ * @param from no entry before it is of the key, or greater
+ * @param until the entry there, if there is one, is of the key or greater
  */
 export function searchEntries(
   entries: Uint32Array,
@@ -63,10 +65,11 @@ export function searchEntries(
   key: number,
   into: Lookup,
   from = 0,
+  until = count,
 ): number {
   const hashAt = key * HASH_WORDS;
   let low = from;
-  let high = count;
+  let high = until;
   while (low < high) {
     const middle = (low + high) >>> 1;
     if (compareEntry(entries, middle * ENTRY_WORDS, hashes, hashAt) < 0) low = middle + 1;

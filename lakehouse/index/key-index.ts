@@ -20,6 +20,11 @@ import { createMemoryTable, sortedTable, type MemoryTable } from './memory-table
 
 /** Entries kept in memory before they go to disk: 10 MB. */
 export const MEMORY_ENTRIES = 262_144;
+/**
+ * A change of so large a part of that stays as it comes, sorted: to look keys up in it is a walk beside them, and to hash its
+ * entries would cost more than all its lookups. Smaller ones are hashed, for there would be too many to walk through.
+ */
+const BULK_PART = 8;
 /** Above this much, a commit waits for the disk. */
 const MEMORY_ENTRIES_MAX = MEMORY_ENTRIES * 4;
 /** An entry, its slot and its links. */
@@ -326,9 +331,14 @@ function indexOver(
     async apply(change) {
       throwFailure();
       register(change);
-      if (change.entries.length >= (memoryEntriesMax * ENTRY_WORDS) / 2)
-        memory = [createMemoryTable(), sortedTable(change.entries), ...memory];
-      else memory[0]?.add(change.entries);
+      if (change.entries.length >= (memoryEntriesMax * ENTRY_WORDS) / BULK_PART) {
+        const [newest, ...older] = memory;
+        // An empty table is no place's layer (see holdPlace).
+        memory =
+          newest?.count() === 0
+            ? [newest, sortedTable(change.entries), ...older]
+            : [createMemoryTable(), sortedTable(change.entries), ...memory];
+      } else memory[0]?.add(change.entries);
       const count = memoryCount();
       if (count > memoryEntriesMax && flushing === 0) void flush();
       if (count > Math.max(MEMORY_ENTRIES_MAX, memoryEntriesMax * 4)) {

@@ -2,7 +2,7 @@
  * The newest entries, in memory: an open-addressing hash table over them. A key written again replaces its entry in place,
  * so that a busy key costs one entry; entries are sorted once, when the table goes to disk.
  */
-import { ENTRY_WORDS, addAnswer, searchEntries, type Lookup } from './entry.ts';
+import { ENTRY_WORDS, addAnswer, compareEntry, searchEntries, type Lookup } from './entry.ts';
 import { HASH_WORDS } from './key-hash.ts';
 
 const NONE = 0xffff_ffff;
@@ -119,9 +119,15 @@ export function sortedTable(entries: Uint32Array): MemoryTable {
       let from = 0;
       for (let i = 0; i < pendingCount; i++) {
         const key = pending[i] ?? 0;
-        const place = searchEntries(entries, total, hashes, key, into, from);
+        // Keys come in hash order, too: a key's place is near that of the one before.
+        let until = from;
+        for (let step = 1; until < total; step *= 2) {
+          if (compareEntry(entries, until * ENTRY_WORDS, hashes, key * HASH_WORDS) >= 0) break;
+          from = until + 1;
+          until += step;
+        }
+        const place = searchEntries(entries, total, hashes, key, into, from, Math.min(until, total));
         if (place < 0) pending[left++] = key;
-        // Keys come in hash order, too.
         from = place < 0 ? -place - 1 : place;
       }
       return left;
