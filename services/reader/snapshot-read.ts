@@ -46,12 +46,15 @@ export interface ChunkRows {
   readonly absent: { readonly buffers: readonly Buffer[]; readonly ranges: readonly number[] };
 }
 
+/** Rows of the first fetch; the next ones are as many as surely fit, for each costs a way to the server and back. */
 const FETCH_ROWS = 4_000;
+const FETCH_ROWS_MAX = 16_000;
 
 /** Begins the chunk's transaction and gives its snapshot, before anything is read. */
 export async function beginChunk(session: SourceSession): Promise<VisibleSet> {
-  await session.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
-  const [row] = await session.query('SELECT pg_current_snapshot() AS s');
+  const [row] = await session.query(
+    'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT pg_current_snapshot() AS s',
+  );
   return parseSnapshot(row?.['s'] ?? '');
 }
 
@@ -62,21 +65,27 @@ export async function readChunk(session: SourceSession, query: ChunkQuery, snaps
   const where = query.conditions.map((condition) => `(${condition})`).join(' AND ');
   const from = query.from ?? `ONLY ${quoteTable(query.schema, query.table)}`;
   const sql = `SELECT ${query.only ? 'ctid' : "'(0,0)'"}${columns === '' ? '' : `, ${columns}`} FROM ${from}${where === '' ? '' : ` WHERE ${where}`}`;
-  await session.query(`DECLARE chunk NO SCROLL CURSOR FOR ${sql}`);
-  // Read behind the DECLARE, which holds a lock on the heap: it cannot be rewritten any more.
-  const relfilenode = query.only ? await relfilenodeOf(session, query.oid) : 0;
+  // The file is asked for behind the DECLARE, which holds a lock on the heap: it cannot be rewritten any more.
+  const [heap] = await session.query(
+    `DECLARE chunk NO SCROLL CURSOR FOR ${sql}; ${query.only ? relfilenodeSql(query.oid) : 'SELECT 0 AS n'}`,
+  );
+  const relfilenode = Number(heap?.['n'] ?? 0);
   const buffers: Buffer[] = [];
   const ranges: number[] = [];
   let bytes = 0;
   let more = true;
   let full = false;
+  let widest = 1;
+  let wanted = FETCH_ROWS;
   while (more && !full) {
-    const fetched = await session.rows(`FETCH ${FETCH_ROWS} FROM chunk`, (buffer, start, end) => {
+    const fetched = await session.rows(`FETCH ${wanted} FROM chunk`, (buffer, start, end) => {
       buffers.push(buffer);
       ranges.push(start, end);
       bytes += end - start;
+      if (end - start > widest) widest = end - start;
     });
-    more = fetched === FETCH_ROWS;
+    more = fetched === wanted;
+    wanted = Math.min(FETCH_ROWS_MAX, Math.max(FETCH_ROWS, Math.floor((query.bytesMax - bytes) / widest)));
     full = buffers.length >= query.rowsMax || bytes >= query.bytesMax;
   }
   const absent = { buffers: [] as Buffer[], ranges: [] as number[] };
@@ -92,8 +101,12 @@ export async function readChunk(session: SourceSession, query: ChunkQuery, snaps
 }
 
 export async function relfilenodeOf(session: SourceSession, oid: number): Promise<number> {
-  const [row] = await session.query(`SELECT pg_relation_filenode(${oid}::int8::oid)::int8 AS n`);
+  const [row] = await session.query(relfilenodeSql(oid));
   return Number(row?.['n'] ?? 0);
+}
+
+function relfilenodeSql(oid: number): string {
+  return `SELECT pg_relation_filenode(${oid}::int8::oid)::int8 AS n`;
 }
 
 function lastTid(buffers: readonly Buffer[], ranges: readonly number[]): number {
