@@ -87,6 +87,7 @@ function registerDecimals(env: Environment): void {
       );
     if (left !== 'double' && right !== 'double') registerArithmetic(env, left ?? '', right ?? '');
   }
+  env.registerOperator('-Decimal', ({ unscaled, scale }: CelDecimal) => new CelDecimal({ unscaled: -unscaled, scale }));
   env.registerFunction('decimal(string): Decimal', (text: string) => decimalOf(text));
   env.registerFunction('decimal(int): Decimal', (value: bigint) => new CelDecimal({ unscaled: value, scale: 0 }));
   env.registerFunction('string(Decimal): string', (value: CelDecimal) => formatDecimal(value));
@@ -137,6 +138,9 @@ function registerTimestamps(env: Environment): void {
     `Timestamp - ${duration}: Timestamp`,
     (a: CelTimestamp, b: CelDuration) => new CelTimestamp(a.micros - durationMicros(b)),
   );
+  env.registerOperator(`Timestamp - Timestamp: ${duration}`, (a: CelTimestamp, b: CelTimestamp) =>
+    durationBetween(b.micros, a.micros),
+  );
   env.registerFunction(
     `microsBetween(Timestamp, Timestamp): int`,
     (a: CelTimestamp, b: CelTimestamp) => b.micros - a.micros,
@@ -151,6 +155,21 @@ interface CelDuration {
 
 function durationMicros(value: CelDuration): bigint {
   return value.seconds * 1_000_000n + BigInt(Math.trunc(value.nanos / 1000));
+}
+
+/** As the library reads it. Throws when the text is no duration. */
+export function durationOf(text: string): CelDuration {
+  return plain.evaluate(`duration(${JSON.stringify(text)})`) as CelDuration;
+}
+const plain = new Environment();
+/** The library's own class, which it does not export. */
+const Duration = durationOf('0s').constructor as new (seconds: bigint, nanos: number) => CelDuration;
+
+function durationBetween(from: bigint, to: bigint): CelDuration {
+  const micros = to - from;
+  // Nanoseconds are never negative: half a second before is -1 s and 500 ms.
+  const seconds = micros / 1_000_000n - (micros % 1_000_000n < 0n ? 1n : 0n);
+  return new Duration(seconds, Number(micros - seconds * 1_000_000n) * 1000);
 }
 
 export function instantOf(text: string): CelTimestamp {

@@ -19,6 +19,10 @@ const columns: RuleColumn[] = [
   ['flag', 'boolean', false],
   ['tags', 'text[]', false],
   ['raw', 'bytea', false],
+  ['cells', 'integer', false],
+  ['constructor', 'text', true],
+  ['prices', 'numeric[]', true],
+  ['score', 'real', true],
 ].map(([name, type, nullable]) => ({
   name: String(name),
   mapping: mapPgText(String(type)),
@@ -38,6 +42,10 @@ const row: GateRow = {
   flag: true,
   tags: ['a', null, 'b'],
   raw: 'AAEC',
+  cells: 7,
+  constructor: null,
+  prices: ['1.50', null],
+  score: 'NaN',
 };
 
 function outcome(source: string, changes: GateRow = {}): string {
@@ -68,6 +76,13 @@ describe('row rules', () => {
     ['row.maybe == null || row.maybe > 0', 'pass'],
     ['row.status in ["new", "paid"]', 'pass'],
     ['row["status"] == "paid"', 'pass'],
+    ['row.cells == 7', 'pass'],
+    ['-row.total < 0 && -row.total == decimal("-143.480")', 'pass'],
+    ['decimal("1.5") in row.prices', 'pass'],
+    ['row.prices.exists(p, p != null && p == 1.5)', 'pass'],
+    ['row.paid_at == null || row.paid_at - timestamp("2024-01-02T03:04:05Z") == duration("123456us")', 'pass'],
+    ['timestamp("2024-01-02T03:04:05Z") - row.paid_at < duration("0s")', 'pass'],
+    ['timestamp("2024-01-02T03:04:05Z") - row.paid_at + duration("123456us") == duration("0s")', 'pass'],
   ])('%s → %s', (source, expected) => {
     expect(outcome(source)).toBe(expected);
   });
@@ -79,6 +94,52 @@ describe('row rules', () => {
   });
 
   it.each([
+    ['row.score > 0.5', 'NaN', 'fail'],
+    ['row.score != row.score', 'NaN', 'pass'],
+    ['row.score > 1e300', 'Infinity', 'pass'],
+    ['row.score < -1e300', '-Infinity', 'pass'],
+    ['row.score == 0.5', 0.5, 'pass'],
+  ])('%s of %s → %s', (source, score, expected) => {
+    expect(outcome(source, { score })).toBe(expected);
+  });
+
+  it.each([
+    ['row.big == 9223372036854775807', 9_223_372_036_854_775_807n, 'pass'],
+    ['row.big > -9223372036854775808', 9_223_372_036_854_775_807n, 'pass'],
+    ['row.big == -9223372036854775808', -9_223_372_036_854_775_808n, 'pass'],
+    ['row.big + 1 > 0', 9_223_372_036_854_775_807n, 'error'],
+    ['row.big - 1 < 0', -9_223_372_036_854_775_808n, 'error'],
+  ])('%s at %s → %s', (source, big, expected) => {
+    expect(outcome(source, { big })).toBe(expected);
+  });
+
+  it.each([
+    ['('.repeat(1900) + 'true' + ')'.repeat(1900), /maxDepth/],
+    [`${'!'.repeat(3000)}true`, /maxAstNodes/],
+    [`row.tags${'.map(t, t)'.repeat(300)}.size() > 0`, /maxDepth/],
+    ['x'.repeat(4001), /longer than 4000/],
+  ])('refuses what is too deep or too long', (source, expected) => {
+    expect(outcome(source)).toMatch(expected);
+  });
+
+  it('takes hostile patterns over a long text in a blink', () => {
+    const note = `${'a'.repeat(50_000)}!`;
+    const started = performance.now();
+    for (const pattern of ['(a+)+$', '(a|aa)+$', '^(([a-z])+.)+[A-Z]([a-z])+$', '(.*)*z', '(a?){50}a{50}$'])
+      expect(outcome(`row.note == null || row.note.rmatch("${pattern}")`, { note })).toBe('fail');
+    expect(performance.now() - started).toBeLessThan(5000);
+  });
+
+  it.each([
+    ['1.5 in row.prices', /never in a list of decimals/],
+    ['-1 in row.prices', /never in a list of decimals/],
+    ['row.qty in row.prices', /never in a list of decimals/],
+    ['row.constructor == "x"', /constructor cannot be used/],
+    ['row.paid_at > timestamp("2024-13-01T00:00:00Z")', /timestamp\("2024-13-01T00:00:00Z"\) has no value/],
+    ['row.day > date("yesterday")', /date\("yesterday"\) has no value/],
+    ['row.total > decimal("1,5")', /decimal\("1,5"\) has no value/],
+    ['row.paid_at - duration("1 hour") < row.paid_at', /duration\("1 hour"\) has no value/],
+    ['optional.of(row.qty).hasValue()', /optional values are not built in/],
     ['row.stats == "x"', /no column 'stats'/],
     ['row.status == 1', /no such overload: string == int/],
     ['row.note == 1', /no such overload: string == int/],

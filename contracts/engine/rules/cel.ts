@@ -8,7 +8,7 @@ import type { ASTNode } from '@marcbachmann/cel-js';
 import { didYouMean } from '../nearest.ts';
 import type { Cell, GateRow } from '../gate.ts';
 import type { TypeMapping } from '../type-table.ts';
-import { CelTimestamp, createEnvironment, decimalOf, TIMESTAMP_FUNCTION } from './cel-values.ts';
+import { CelTimestamp, createEnvironment, decimalOf, durationOf, instantOf, TIMESTAMP_FUNCTION } from './cel-values.ts';
 import { compilePattern } from './linear-pattern.ts';
 import type { PatternTest } from './linear-pattern.ts';
 import { temporalMicros } from './temporal.ts';
@@ -76,7 +76,7 @@ function finish(text: string, columns: readonly RuleColumn[], walked: Walked): C
   const { holder } = view;
   const context = { row: holder };
   const evaluate = (row: GateRow): RuleOutcome => {
-    holder.cells = row;
+    holder[CELLS] = row;
     try {
       const result: unknown = program(context);
       return result === true ? 'pass' : result === false ? 'fail' : 'error';
@@ -179,10 +179,14 @@ function walkNode(
   if (column !== null) {
     valued.add(column);
     walked.columns.add(column);
+    // The library tells a row from other values by this very name.
+    if (column === 'constructor') return problem('a column named constructor cannot be used in a rule');
     if (!known.has(column)) problem(`the table has no column '${column}'`, didYouMean(column, [...known.keys()]));
     return;
   }
   if (node.op === 'id' && node.args === 'row') return problem('row can only be used with a column: row.name');
+  if (node.op === 'id' && node.args === 'optional')
+    return problem('optional values are not built in', 'test for null: row.name != null');
   if (node.op === '==' || node.op === '!=') {
     const [left, right] = node.args;
     const tested = isNull(right) ? rowColumn(left) : isNull(left) ? rowColumn(right) : null;
@@ -195,6 +199,8 @@ function walkNode(
       return;
     }
   }
+  if (node.op === 'in' && neverIn(node.args, known))
+    problem('a number is never in a list of decimals', 'compare alike: decimal("1.5") in row.prices');
   let depth = comprehensions;
   if (node.op === 'call' || node.op === 'rcall') {
     const name = node.args[0];
@@ -216,6 +222,9 @@ function checkCall(
     return problem('matches runs a backtracking engine and is not allowed', "use rmatch: row.name.rmatch('^a')");
   if (name === 'has') return problem('has() is true for every column of a row', 'use row.name != null');
   if (name === 'timestamp' && node.op === 'call') walked.timestamps.push(node.range.start);
+  const literal = node.op === 'call' && node.args[1].length === 1 ? node.args[1][0] : undefined;
+  if (literal?.op === 'value' && typeof literal.args === 'string' && !isLiteralOf(name, literal.args))
+    problem(`${name}("${literal.args}") has no value: every row would break the rule`);
   if (name !== 'rmatch') return;
   const list = node.op === 'rcall' ? node.args[2] : node.op === 'call' ? node.args[1] : [];
   const last = list.at(-1);
@@ -226,6 +235,31 @@ function checkCall(
   } catch (error) {
     problem(error instanceof Error ? error.message : 'the pattern was refused');
   }
+}
+
+/** What a literal in a call of this name must be. */
+function isLiteralOf(name: string, text: string): boolean {
+  const make = LITERALS[name];
+  return make === undefined || !('problem' in attempt(() => make(text)));
+}
+const LITERALS: Readonly<Record<string, (text: string) => unknown>> = {
+  timestamp: instantOf,
+  date: instantOf,
+  decimal: decimalOf,
+  duration: durationOf,
+};
+
+/** The items are Decimals, and the library takes values of two types for different ones. */
+function neverIn([left, right]: readonly ASTNode[], known: ReadonlyMap<string, RuleColumn>): boolean {
+  const wireOf = (node: ASTNode | undefined): TypeMapping | null => {
+    const name = node === undefined ? null : rowColumn(node);
+    return (name === null ? undefined : known.get(name))?.mapping ?? null;
+  };
+  if (wireOf(right)?.element?.wire !== 'decimal') return false;
+  const value = left?.op === '-_' ? left.args : left;
+  if (value?.op === 'value') return typeof value.args === 'number' || typeof value.args === 'bigint';
+  const mapping = wireOf(left);
+  return mapping !== null && ['int', 'double'].includes(celType(mapping));
 }
 
 /** `row.name` and `row["name"]`. */
@@ -262,8 +296,10 @@ function withoutNullTests(source: string, ranges: readonly { readonly start: num
 
 // ---- rows as CEL sees them ----
 
+/** No column can have this name. */
+const CELLS = Symbol('cells');
 interface RowHolder {
-  cells: GateRow;
+  [CELLS]: GateRow;
 }
 interface RowView {
   readonly type: new () => object;
@@ -273,14 +309,14 @@ interface RowView {
 /** One class a rule with a getter a column: a value is converted only when the rule reaches it. */
 function createRowView(columns: readonly RuleColumn[], onlyNullTested: ReadonlySet<string>): RowView {
   class Row implements RowHolder {
-    cells: GateRow = {};
+    [CELLS]: GateRow = {};
   }
   for (const column of columns) {
     const convert = onlyNullTested.has(column.name) ? presence : converter(column.mapping);
     const { name } = column;
     Object.defineProperty(Row.prototype, name, {
       get(this: RowHolder) {
-        const cell = this.cells[name];
+        const cell = this[CELLS][name];
         return cell === null || cell === undefined ? null : convert(cell);
       },
     });
@@ -297,6 +333,10 @@ function converter(mapping: TypeMapping): (cell: NonNullable<Cell>) => unknown {
     case 'int64':
     case 'uint32':
       return (cell) => (typeof cell === 'number' ? BigInt(cell) : cell);
+    case 'float32':
+    case 'float64':
+      // NaN and the infinities travel as text, and compare as IEEE 754 says.
+      return (cell) => (typeof cell === 'string' ? Number(cell) : cell);
     case 'decimal':
       return (cell) => decimalOf(`${cell as string | number}`);
     case 'date':
