@@ -8,6 +8,7 @@
 import { hash } from 'node:crypto';
 import type { ColumnVector } from '../table/column.ts';
 import { isNull } from '../table/column.ts';
+import { hashShort, ONE_BLOCK_BYTES } from './short-hash.ts';
 
 /** Raised when the canonical form changes; an index of another format is rebuilt. */
 export const KEY_HASH_FORMAT = 1;
@@ -37,15 +38,38 @@ export function hashKeys(columns: readonly ColumnVector[], rowCount: number): Ui
   const out = new Uint32Array(rowCount * HASH_WORDS);
   const outBytes = Buffer.from(out.buffer);
   for (const column of columns) requireKeyType(column);
+  const parts = columns.map(keyPart);
   let scratch = Buffer.allocUnsafe(256);
   for (let row = 0; row < rowCount; row++) {
     const need = keyBytes(columns, row);
     if (need > scratch.length) scratch = Buffer.allocUnsafe(need * 2);
-    const length = writeKey(columns, row, scratch);
+    const length = writeKey(parts, row, scratch);
+    if (length <= ONE_BLOCK_BYTES) {
+      hashShort(scratch, length, out, row * HASH_WORDS);
+      continue;
+    }
     // `latin1` is the cheapest way out of the native call: one short string, no buffer object a row.
     outBytes.write(hash('sha256', scratch.subarray(0, length), LATIN1), row * KEY_HASH_BYTES, KEY_HASH_BYTES, 'latin1');
   }
   return out;
+}
+
+interface KeyPart {
+  readonly column: ColumnVector;
+  /** Of an int64 column: a bigint a row would be an allocation a row. */
+  readonly words: Uint32Array;
+  /** Of a list: its elements' column. */
+  readonly child: readonly KeyPart[];
+}
+
+const NO_WORDS = new Uint32Array(0);
+
+function keyPart(column: ColumnVector): KeyPart {
+  const words =
+    column.kind === 'int64'
+      ? new Uint32Array(column.values.buffer, column.values.byteOffset, column.values.length * 2)
+      : NO_WORDS;
+  return { column, words, child: column.kind === 'list' ? [keyPart(column.child)] : [] };
 }
 
 function requireKeyType(column: ColumnVector): void {
@@ -69,9 +93,9 @@ function keyBytes(columns: readonly ColumnVector[], row: number): number {
 }
 
 /** Canonical bytes: per column a tag, then a fixed-width little-endian value, or length and bytes. Returns the length. */
-function writeKey(columns: readonly ColumnVector[], row: number, out: Buffer): number {
+function writeKey(parts: readonly KeyPart[], row: number, out: Buffer): number {
   let at = 0;
-  for (const column of columns) {
+  for (const { column, words, child } of parts) {
     if (isNull(column, row)) {
       out[at++] = Tag.null;
       continue;
@@ -80,15 +104,14 @@ function writeKey(columns: readonly ColumnVector[], row: number, out: Buffer): n
       case 'int32': {
         const value = column.values[row] ?? 0;
         out[at] = Tag.integer;
-        out.writeInt32LE(value, at + 1);
-        out.writeInt32LE(value >> 31, at + 5);
-        at += 9;
+        at = writeWord(out, at + 1, value);
+        at = writeWord(out, at, value >> 31);
         break;
       }
       case 'int64':
         out[at] = Tag.integer;
-        out.writeBigInt64LE(column.values[row] ?? 0n, at + 1);
-        at += 9;
+        at = writeWord(out, at + 1, words[row * 2] ?? 0);
+        at = writeWord(out, at, words[row * 2 + 1] ?? 0);
         break;
       case 'boolean':
         out[at] = Tag.boolean;
@@ -132,7 +155,6 @@ function writeKey(columns: readonly ColumnVector[], row: number, out: Buffer): n
         out[at] = Tag.list;
         out.writeUInt32LE(end - start, at + 1);
         at += 5;
-        const child = [column.child];
         for (let i = start; i < end; i++) at += writeKey(child, i, out.subarray(at));
         break;
       }
@@ -142,6 +164,14 @@ function writeKey(columns: readonly ColumnVector[], row: number, out: Buffer): n
     }
   }
   return at;
+}
+
+function writeWord(out: Buffer, at: number, word: number): number {
+  out[at] = word & 0xff;
+  out[at + 1] = (word >>> 8) & 0xff;
+  out[at + 2] = (word >>> 16) & 0xff;
+  out[at + 3] = word >>> 24;
+  return at + 4;
 }
 
 /** Order of hash i of `a` against hash j of `b`: negative, 0, positive. */

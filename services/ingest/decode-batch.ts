@@ -26,6 +26,7 @@ import { PARK_RULES } from './ingest-batch.ts';
 import type { DecodeCounts, HealedEvent, ParkedEvent, RawRecord } from './ingest-batch.ts';
 import { keyCellOf } from './key-cell.ts';
 import type { KeyCell } from './key-cell.ts';
+import { KeyNumbers } from './key-numbers.ts';
 import type { ParkedKeys } from './parked-keys.ts';
 import { quarantineId } from './quarantine-row.ts';
 import { RowMeta } from './row-meta.ts';
@@ -70,8 +71,7 @@ export class BatchDecoder {
   private builders: ColumnBuilder[];
   private readonly meta = new RowMeta();
   private readonly blocks = new BlockDecoder();
-  private readonly keyIds = new Map<KeyCell, number>();
-  private readonly keys: KeyCell[] = [];
+  private readonly keyNumbers = new KeyNumbers();
   private readonly partialRecords = new Map<number, RawRecord>();
   private readonly parked: ParkedEvent[] = [];
   private readonly healed: HealedEvent[] = [];
@@ -128,7 +128,7 @@ export class BatchDecoder {
     const target = {
       builders,
       meta,
-      keyId: (key: KeyCell) => this.keyId(key),
+      keyId: (key: KeyCell) => this.keyNumbers.take(key),
       isParked: (key: KeyCell) => parkedKeys.size > 0 && parkedKeys.has(key),
       record: (record: RawRecord) => this.one(record),
     };
@@ -159,8 +159,8 @@ export class BatchDecoder {
       columns: [...this.builders.map((builder) => builder.finish()), this.meta.committedAtColumn()],
       absent: [...this.builders.map((builder) => builder.absent()), null],
       meta: this.meta,
-      keyCount: this.keys.length,
-      keys: this.keys,
+      keyCount: this.keyNumbers.keys.length,
+      keys: this.keyNumbers.keys,
       truncate: this.truncate,
       partialRecords: this.partialRecords,
       parked: this.parked,
@@ -237,8 +237,8 @@ export class BatchDecoder {
       event.op === 'd' ? EventKind.delete : (event.flags & RecordFlags.fill) !== 0 ? EventKind.fill : EventKind.upsert;
     if (partial) this.partialRecords.set(this.meta.length, { ...record });
     const other = event.otherKey === null ? null : keyCellOf(event.otherKey, this.plan.keySources);
-    const otherId = other === null || event.op === 'd' ? -1 : this.keyId(other);
-    this.meta.push(event, kind, this.keyId(key), otherId, record.partition, record.offset);
+    const otherId = other === null || event.op === 'd' ? -1 : this.keyNumbers.take(other);
+    this.meta.push(event, kind, this.keyNumbers.take(key), otherId, record.partition, record.offset);
   }
 
   /** True when the violations keep the row out. */
@@ -317,7 +317,7 @@ export class BatchDecoder {
   /** A null value deletes its key. Behind a delete event of the same key, as Debezium writes it, it has nothing to do. */
   private tombstone(record: RawRecord, event: DecodedEvent): void {
     const key = this.plan.bag ? null : keyCellOf(event.row, this.plan.keySources);
-    const id = key === null ? undefined : this.keyIds.get(key);
+    const id = key === null ? undefined : this.keyNumbers.get(key);
     const last = this.meta.length - 1;
     if (id !== undefined && this.meta.lastKindOf(id) === EventKind.delete) {
       this.counts.noop++;
@@ -333,16 +333,7 @@ export class BatchDecoder {
       if (last >= 0) this.meta.copyPosition(last, event);
       else event.lsn = this.options.resolvedLsn as typeof event.lsn;
     }
-    this.meta.push(event, EventKind.delete, this.keyId(key), -1, record.partition, record.offset);
-  }
-
-  private keyId(key: KeyCell): number {
-    const known = this.keyIds.get(key);
-    if (known !== undefined) return known;
-    const id = this.keys.length;
-    this.keyIds.set(key, id);
-    this.keys.push(key);
-    return id;
+    this.meta.push(event, EventKind.delete, this.keyNumbers.take(key), -1, record.partition, record.offset);
   }
 
   private absentColumns(row: GateRow): readonly string[] {
