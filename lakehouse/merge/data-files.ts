@@ -43,6 +43,8 @@ export interface RowsToWrite {
   readonly positions: Positions;
   /** Rows that stand for a delete (a bitmap); null when none does. */
   readonly softDeleted: Uint8Array | null;
+  /** The rows in the order of their hashes, where that is known. */
+  readonly order?: Uint32Array | null;
 }
 
 export interface WrittenFile {
@@ -53,14 +55,16 @@ export interface WrittenFile {
 
 export interface WrittenFiles {
   readonly adds: readonly AddFile[];
-  /** Unsorted entries, one a row. */
+  /** Entries, one a row. */
   readonly entries: Uint32Array;
+  /** They stand in hash order. */
+  readonly sorted: boolean;
   /** Beside each add: its ordinal (null where rows are not indexed), and which rows of the batch it has (null: all). */
   readonly files: readonly WrittenFile[];
   readonly bytes: number;
 }
 
-export const NO_FILES: WrittenFiles = { adds: [], entries: new Uint32Array(0), files: [], bytes: 0 };
+export const NO_FILES: WrittenFiles = { adds: [], entries: new Uint32Array(0), sorted: true, files: [], bytes: 0 };
 
 export async function writeDataFiles(settings: FileSettings, rows: RowsToWrite): Promise<WrittenFiles> {
   if (rows.batch.rowCount === 0) return NO_FILES;
@@ -71,15 +75,20 @@ export async function writeDataFiles(settings: FileSettings, rows: RowsToWrite):
   const files: WrittenFile[] = [];
   let bytes = 0;
   let entryAt = 0;
+  const only = pieces.length === 1 && pieces[0]?.rows === null;
+  const order = only ? (rows.order ?? null) : null;
   for (const piece of pieces) {
     const written = await writeFile(settings, rows.batch, piece);
     adds.push(written);
     bytes += Number(written.size);
     const ordinal = settings.reserveOrdinal?.() ?? null;
     files.push({ ordinal, path: written.path, rows: piece.rows });
-    if (ordinal !== null) entryAt = fillEntries(entries, entryAt, ordinal, rows, piece.rows);
+    if (ordinal !== null) {
+      if (order !== null) fillInOrder(entries, ordinal, rows, order);
+      else entryAt = fillEntries(entries, entryAt, ordinal, rows, piece.rows);
+    }
   }
-  return { adds, entries, files, bytes };
+  return { adds, entries, sorted: order !== null, files, bytes };
 }
 
 function splitRows(settings: FileSettings, batch: ColumnBatch): PartitionRows[] {
@@ -182,6 +191,14 @@ function fillEntries(
     at += ENTRY_WORDS;
   }
   return at;
+}
+
+/** All rows of the batch, in one file. */
+function fillInOrder(entries: Uint32Array, ordinal: number, source: RowsToWrite, order: Uint32Array): void {
+  for (let i = 0, at = 0; i < order.length; i++, at += ENTRY_WORDS) {
+    const row = order[i] as number;
+    writeEntry(entries, at, source, row, ordinal, row);
+  }
 }
 
 /** Entry of batch row `row`, which stands at `fileRow` of file `ordinal`. */

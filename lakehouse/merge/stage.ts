@@ -21,7 +21,14 @@ import { appendedRows } from './append-rows.ts';
 import type { BaseRows } from './base-rows.ts';
 import { writeChangeFiles, type ChangeFiles, type ChangePart } from './change-files.ts';
 import { APART_BYTES } from './file-thread.ts';
-import { NO_FILES, writeDataFiles, writeEntry, type FileSettings, type WrittenFiles } from './data-files.ts';
+import {
+  NO_FILES,
+  writeDataFiles,
+  writeEntry,
+  type FileSettings,
+  type RowsToWrite,
+  type WrittenFiles,
+} from './data-files.ts';
 import { deleteByCopy, deleteByVector, livingRows, pickRows, type DeletedRows } from './delete-rows.ts';
 import { createDoomedRows } from './doomed-rows.ts';
 import { evolveTable, type Evolution } from './evolve-table.ts';
@@ -29,7 +36,7 @@ import { FENCE_MEMBER, writeFences } from './fences.ts';
 import type { KeyedBatch } from './keyed-batch.ts';
 import type { MergeCommit, MergeMode } from './merge.ts';
 import { mergeOperation } from './merge-operation.ts';
-import { ABSENT_FIELD, DELETED_FIELD, type Positions } from './position-columns.ts';
+import { ABSENT_FIELD, DELETED_FIELD } from './position-columns.ts';
 import type { Resolution } from './resolve.ts';
 import { countOutcomes, planRows, type RowCounts, type RowPlan } from './row-plan.ts';
 import { softTruncate } from './soft-truncate.ts';
@@ -250,12 +257,10 @@ function mayReuse(earlier: Reusable, { resolution, keyed }: StageInput, plan: Ro
 }
 
 /** Hashes and positions of the rows that are written. */
-function rowsIdentity(
-  keyed: KeyedBatch,
-  plan: RowPlan,
-): { hashes: Uint32Array; positions: Positions; softDeleted: Uint8Array | null } {
+function rowsIdentity(keyed: KeyedBatch, plan: RowPlan): Omit<RowsToWrite, 'batch'> {
   const { rows, softDeleted } = plan.write;
-  if (rows.length === keyed.source.rowCount) return { hashes: keyed.hashes, positions: keyed.positions, softDeleted };
+  if (rows.length === keyed.source.rowCount)
+    return { hashes: keyed.hashes, positions: keyed.positions, softDeleted, order: keyed.order };
   const hashes = new Uint32Array(rows.length * 4);
   const epoch = new Int32Array(rows.length);
   const ord = new Int32Array(rows.length);
@@ -380,7 +385,7 @@ function toStaged(input: StageInput, evolution: Evolution, pieces: Pieces): Stag
     },
     operation,
     change: {
-      entries: joinEntries([...written.map((one) => one.entries), pieces.fenceEntries ?? NO_FILES.entries]),
+      entries: joinEntries(written, pieces.fenceEntries ?? NO_FILES.entries),
       added: written.flatMap((one) =>
         one.files.flatMap(({ ordinal, path }) => (ordinal === null ? [] : [{ ordinal, path }])),
       ),
@@ -396,7 +401,11 @@ function toStaged(input: StageInput, evolution: Evolution, pieces: Pieces): Stag
   };
 }
 
-function joinEntries(parts: readonly Uint32Array[]): Uint32Array {
+function joinEntries(written: readonly WrittenFiles[], fences: Uint32Array): Uint32Array {
+  const filled = written.filter(({ entries }) => entries.length > 0);
+  const [first] = filled;
+  if (filled.length === 1 && first?.sorted === true && fences.length === 0) return first.entries;
+  const parts = [...filled.map(({ entries }) => entries), fences];
   const all = new Uint32Array(parts.reduce((sum, part) => sum + part.length, 0));
   let at = 0;
   for (const part of parts) {
