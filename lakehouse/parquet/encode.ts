@@ -8,6 +8,7 @@ import type * as ParquetWasm from 'parquet-wasm';
 import type { ColumnBatch } from '../table/column.ts';
 import type { StructType } from '../table/schema.ts';
 import { alignColumns, arrowData, arrowField } from './arrow.ts';
+import { mayRepeat } from './dictionary.ts';
 import { ParquetError } from './parquet-error.ts';
 
 export type ParquetCodec = 'zstd' | 'snappy' | 'uncompressed';
@@ -51,11 +52,15 @@ export async function encodeParquet(
   batch: ColumnBatch,
   options: EncodeOptions = {},
 ): Promise<Uint8Array> {
-  const ipc = arrowStream(schema, batch, options.columnMapping ?? false);
+  const columns = alignedColumns(schema, batch);
+  const unique = columns
+    .filter(({ column }) => !mayRepeat(column))
+    .map(({ field }) => arrowField(field, options.columnMapping ?? false).name);
+  const ipc = arrowStream(columns, batch, options.columnMapping ?? false);
   const wasm = await loadWasm();
   try {
     // Both calls take their argument over: nothing is left to free unless they throw, and then the table is dropped too.
-    return wasm.writeParquet(wasm.Table.fromIPCStream(ipc), writerProperties(wasm, options));
+    return wasm.writeParquet(wasm.Table.fromIPCStream(ipc), writerProperties(wasm, options, unique));
   } catch (error) {
     throw new ParquetError('PARQUET_ENCODE_FAILED', '(new file)', 'the Parquet writer refused the batch', {
       cause: error,
@@ -77,7 +82,9 @@ export async function encodeParquetParts(
   function* batches(): Generator<ParquetWasm.RecordBatch> {
     try {
       for (const part of parts) {
-        const table = wasm.Table.fromIPCStream(arrowStream(schema, part, options.columnMapping ?? false));
+        const table = wasm.Table.fromIPCStream(
+          arrowStream(alignedColumns(schema, part), part, options.columnMapping ?? false),
+        );
         const records = table.recordBatches();
         table.free();
         yield* records;
@@ -102,7 +109,7 @@ export async function encodeParquetParts(
   try {
     const written: ReadableStream<Uint8Array> = await wasm.transformParquetStream(
       stream,
-      writerProperties(wasm, options),
+      writerProperties(wasm, options, []),
     );
     for await (const chunk of written) chunks.push(chunk);
   } catch (error) {
@@ -114,8 +121,9 @@ export async function encodeParquetParts(
   return Buffer.concat(chunks);
 }
 
-/** The batch as an Arrow IPC stream: the one copy on the way into WebAssembly. */
-function arrowStream(schema: StructType, batch: ColumnBatch, columnMapping: boolean): Uint8Array {
+type AlignedColumns = ReturnType<typeof alignColumns>;
+
+function alignedColumns(schema: StructType, batch: ColumnBatch): AlignedColumns {
   const columns = alignColumns(schema, batch.names, batch.columns);
   for (const { field, column } of columns) {
     if (column.length !== batch.rowCount)
@@ -125,6 +133,11 @@ function arrowStream(schema: StructType, batch: ColumnBatch, columnMapping: bool
         `column ${field.name} has ${column.length} rows, the batch has ${batch.rowCount}`,
       );
   }
+  return columns;
+}
+
+/** The batch as an Arrow IPC stream: the one copy on the way into WebAssembly. */
+function arrowStream(columns: AlignedColumns, batch: ColumnBatch, columnMapping: boolean): Uint8Array {
   const fields: Field[] = columns.map(({ field }) => arrowField(field, columnMapping));
   const data = makeData({
     type: new Struct(fields),
@@ -136,7 +149,8 @@ function arrowStream(schema: StructType, batch: ColumnBatch, columnMapping: bool
   return tableToIPC(new Table(arrowSchema, [new RecordBatch(arrowSchema, data)]), 'stream');
 }
 
-function writerProperties(wasm: Wasm, options: EncodeOptions): ParquetWasm.WriterProperties {
+/** @param unique names, in the file, of columns whose values do not repeat */
+function writerProperties(wasm: Wasm, options: EncodeOptions, unique: readonly string[]): ParquetWasm.WriterProperties {
   const codec = {
     zstd: wasm.Compression.ZSTD,
     snappy: wasm.Compression.SNAPPY,
@@ -150,6 +164,7 @@ function writerProperties(wasm: Wasm, options: EncodeOptions): ParquetWasm.Write
     .setStatisticsEnabled(wasm.EnabledStatistics.Page)
     .setMaxRowGroupSize(options.rowGroupRows ?? ROW_GROUP_ROWS)
     .setCreatedBy('sluice');
+  for (const name of unique) builder = builder.setColumnDictionaryEnabled(name, false);
   if (options.metadata !== undefined) builder = builder.setKeyValueMetadata(new Map(options.metadata));
   return builder.build();
 }
