@@ -52,7 +52,7 @@ suite('states of the source', { timeout: 300_000 }, () => {
   };
   const streams = (): Promise<unknown> => waitFor('the lake to be equal', equal, { everyMs: 300, deadlineMs: 200_000 });
   /** What a person sees of a source that broke: the service that stays up, or that ended with exit code 4. */
-  const brokenAs = async (state: string, gap: boolean): Promise<void> => {
+  const brokenAs = async (state: string, gap: boolean): Promise<string> => {
     const { code } = statePage(state, '');
     let said = '';
     await waitFor(
@@ -75,6 +75,7 @@ suite('states of the source', { timeout: 300_000 }, () => {
     expect(said).toContain('sluice repair --all');
     expect(said.includes('GAP(')).toBe(gap);
     expect((await sluice('explain', code)).out).toContain(state);
+    return said;
   };
   const mendByPage = async (state: string): Promise<void> => {
     const { command, stopFirst } = statePage(state, '');
@@ -92,7 +93,7 @@ suite('states of the source', { timeout: 300_000 }, () => {
     writeFileSync(
       join(folder, 'sluice.yaml'),
       `name: src
-source: {postgres: "\${PGURL}", tables: ["public.*"]${source}}
+source: {postgres: "\${PGURL}", tables: ["public.*"], heartbeat: 1s${source}}
 stream: {trigger: 200ms}
 http: {port: ${port}}
 logging: {level: warn}
@@ -149,6 +150,23 @@ logging: {level: warn}
     start();
     await brokenAs('SLOT_INVALIDATED', true);
     await server.restart({ settings: { max_slot_wal_keep_size: '-1' } });
+    await mendByPage('SLOT_INVALIDATED');
+  });
+
+  it('SLOT_INVALIDATED by idle_replication_slot_timeout', async () => {
+    await stop();
+    await query(unseen);
+    await query(`alter system set idle_replication_slot_timeout = '1s'`);
+    await query('select pg_reload_conf()');
+    await waitFor('the slot to be idle for too long', async () => {
+      await query('checkpoint');
+      const [slot] = await query(`select invalidation_reason from pg_replication_slots where slot_name = 'sluice_src'`);
+      return slot?.['invalidation_reason'] === 'idle_timeout';
+    });
+    await query('alter system reset idle_replication_slot_timeout');
+    await query('select pg_reload_conf()');
+    start();
+    expect(await brokenAs('SLOT_INVALIDATED', true)).toContain('idle_timeout');
     await mendByPage('SLOT_INVALIDATED');
   });
 

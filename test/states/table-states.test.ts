@@ -86,7 +86,7 @@ suite('states of a table', { timeout: 300_000 }, () => {
     writeFileSync(
       join(folder, 'sluice.yaml'),
       `name: sta
-source: {postgres: "\${PGURL}", tables: ["public.*"]}
+source: {postgres: "\${PGURL}", tables: ["public.*"], heartbeat: 1s}
 stream: {trigger: 200ms}
 http: {port: ${port}}
 logging: {level: warn}
