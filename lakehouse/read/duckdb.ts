@@ -2,7 +2,8 @@
  * DuckDB, as one in-memory session (the only importer of its driver). Set up by us, then sealed: no other files than the
  * given folders, no extension, no setting can be changed any more.
  */
-import { DuckDBInstance, JsonDuckDBValueConverter, VARCHAR, type DuckDBConnection, type Json } from '@duckdb/node-api';
+import type * as DuckDb from '@duckdb/node-api';
+import type { DuckDBConnection, Json } from '@duckdb/node-api';
 import { SqlError } from './sql-error.ts';
 
 export interface ResultColumn {
@@ -42,8 +43,16 @@ export interface SessionLimits {
   readonly spillFolder: string;
 }
 
+type Engine = typeof DuckDb;
+
+/** A sixth of a second: only for those who ask something. */
+function loadEngine(): Promise<Engine> {
+  return import('@duckdb/node-api');
+}
+
 export async function openDuckDb(limits: SessionLimits): Promise<DuckDbSession> {
-  const instance = await DuckDBInstance.create(':memory:', {
+  const engine = await loadEngine();
+  const instance = await engine.DuckDBInstance.create(':memory:', {
     memory_limit: limits.memory,
     threads: String(limits.threads),
     temp_directory: limits.spillFolder,
@@ -57,12 +66,12 @@ export async function openDuckDb(limits: SessionLimits): Promise<DuckDbSession> 
   await run("SET TimeZone = 'UTC'");
   return {
     run,
-    query: (sql) => query(connection, sql),
+    query: (sql) => query(engine, connection, sql),
     check: async (sql) => {
       (await guarded(() => connection.prepare(sql))).destroySync();
     },
     text: async (sql, argument) => {
-      const reader = await guarded(() => connection.runAndReadAll(sql, [argument], [VARCHAR]));
+      const reader = await guarded(() => connection.runAndReadAll(sql, [argument], [engine.VARCHAR]));
       return String(reader.getRows()[0]?.[0] ?? '');
     },
     appendRows: async (schema, table, file, rows) => {
@@ -89,7 +98,7 @@ export async function openDuckDb(limits: SessionLimits): Promise<DuckDbSession> 
 export const quoteText = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 export const quoteName = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
-async function query(connection: DuckDBConnection, sql: string): Promise<SqlResult> {
+async function query(engine: Engine, connection: DuckDBConnection, sql: string): Promise<SqlResult> {
   const result = await guarded(() => connection.stream(sql));
   const types = result.columnTypes();
   const columns = result.columnNames().map((name, i) => ({ name, type: String(types[i]) }));
@@ -97,7 +106,7 @@ async function query(connection: DuckDBConnection, sql: string): Promise<SqlResu
     for (;;) {
       const chunk = await guarded(() => result.fetchChunk());
       if (chunk === null || chunk.rowCount === 0) return;
-      yield chunk.convertRows(JsonDuckDBValueConverter);
+      yield chunk.convertRows(engine.JsonDuckDBValueConverter);
     }
   }
   return { columns, rows: rows() };

@@ -2,13 +2,14 @@
 import { readFileSync } from 'node:fs';
 import { openEmbeddedLog } from '../../log/embedded-log.ts';
 import type { KafkaCredentials, KafkaTls } from '../../log/kafka-client.ts';
-import { openKafkaLog } from '../../log/kafka-log.ts';
 import type { EventLog } from '../../log/log.ts';
 import type { Config } from '../../runtime/config.ts';
 import { ConfigError } from '../../runtime/errors.ts';
 
 export async function openLog(config: Config, reload: () => Config): Promise<EventLog> {
   if (config.log.kind === 'embedded') return openEmbeddedLog({ directory: config.log.path });
+  // Loaded where it is configured: it takes a tenth of a second of every start.
+  const { openKafkaLog } = await import('../../log/kafka-log.ts');
   return openKafkaLog({
     name: config.name,
     brokers: config.log.brokers,

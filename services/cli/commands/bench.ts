@@ -1,14 +1,4 @@
 import { join } from 'node:path';
-import { benchCompact } from '../../../ops/bench/compact.ts';
-import { benchGate, formatGateBench } from '../../../ops/bench/gate.ts';
-import { benchLatency } from '../../../ops/bench/latency.ts';
-import { benchLoad } from '../../../ops/bench/load.ts';
-import { benchLog } from '../../../ops/bench/log.ts';
-import { benchMerge, cachedPython } from '../../../ops/bench/merge.ts';
-import { benchOpen } from '../../../ops/bench/open.ts';
-import { benchReader } from '../../../ops/bench/reader.ts';
-import { benchScan } from '../../../ops/bench/scan.ts';
-import { benchStream } from '../../../ops/bench/stream.ts';
 import { ConfigError, ExitCode } from '../../runtime/errors.ts';
 import type { CliContext, CommandModule } from '../command.ts';
 
@@ -54,7 +44,7 @@ export const benchCommand: CommandModule = (program, context) => {
         for (const name of wanted) {
           const result = await measure(name, flags, context, (line) => context.err(`${line}\n`));
           results[name] = result;
-          if (flags.json !== true) context.out(table(name, result));
+          if (flags.json !== true) context.out(await table(name, result));
         }
         if (flags.json === true) context.out(`${JSON.stringify(part === undefined ? results : results[part])}\n`);
         return ExitCode.clean;
@@ -70,31 +60,41 @@ async function measure(
 ): Promise<unknown> {
   const rows = count(flags.rows, '--rows');
   const brokers = flags.brokers?.split(',');
+  // Loaded when asked for: they bring clients and engines that no other command needs.
   switch (part) {
     case 'reader':
-      return benchReader(rows, { brokers, pgBin: context.env['PGBIN'] });
+      return (await import('../../../ops/bench/reader.ts')).benchReader(rows, { brokers, pgBin: context.env['PGBIN'] });
     case 'load':
-      return benchLoad(rows);
+      return (await import('../../../ops/bench/load.ts')).benchLoad(rows);
     case 'log':
-      return benchLog(brokers === undefined ? {} : { brokers });
+      return (await import('../../../ops/bench/log.ts')).benchLog(brokers === undefined ? {} : { brokers });
     case 'gate':
-      return Promise.resolve(benchGate());
-    case 'merge':
+      return (await import('../../../ops/bench/gate.ts')).benchGate();
+    case 'merge': {
+      const { benchMerge, cachedPython } = await import('../../../ops/bench/merge.ts');
       return benchMerge({
         tableRows: flags.tableRows.split(',').map((text) => count(text, '--table-rows')),
         python: flags.python ?? (await cachedPython(join(context.cwd, '.cache'))),
         progress,
       });
+    }
     case 'compact':
-      return benchCompact();
+      return (await import('../../../ops/bench/compact.ts')).benchCompact();
     case 'open':
-      return benchOpen();
+      return (await import('../../../ops/bench/open.ts')).benchOpen();
     case 'scan':
-      return benchScan();
+      return (await import('../../../ops/bench/scan.ts')).benchScan();
     case 'stream':
-      return benchStream({ events: rows, maxOffsetsPerTrigger: 50_000, changeDataFeed: true });
+      return (await import('../../../ops/bench/stream.ts')).benchStream({
+        events: rows,
+        maxOffsetsPerTrigger: 50_000,
+        changeDataFeed: true,
+      });
     case 'latency':
-      return benchLatency(count(flags.rate, '--rate'), count(flags.tables, '--tables'));
+      return (await import('../../../ops/bench/latency.ts')).benchLatency(
+        count(flags.rate, '--rate'),
+        count(flags.tables, '--tables'),
+      );
   }
 }
 
@@ -105,8 +105,11 @@ function count(text: string, flag: string): number {
 }
 
 /** A result as lines `name  value`; a list as a table with a line a row. */
-function table(part: Part, result: unknown): string {
-  if (part === 'gate') return `${formatGateBench(result as Parameters<typeof formatGateBench>[0])}\n`;
+async function table(part: Part, result: unknown): Promise<string> {
+  if (part === 'gate') {
+    const { formatGateBench } = await import('../../../ops/bench/gate.ts');
+    return `${formatGateBench(result as Parameters<typeof formatGateBench>[0])}\n`;
+  }
   const rows = (Array.isArray(result) ? result : [result]) as Record<string, unknown>[];
   const names = Object.keys(rows[0] ?? {}).filter(
     (name) => typeof rows[0]?.[name] !== 'object' || rows[0]?.[name] === null,

@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { LakeKind, LogKind } from '../../../ops/faults/fault-plan.ts';
-import { runDrill } from '../../../ops/faults/fault-runner.ts';
 import { ConfigError, ExitCode } from '../../runtime/errors.ts';
 import type { CliContext, CommandModule } from '../command.ts';
 
@@ -44,6 +43,8 @@ async function faults(flags: Flags, context: CliContext): Promise<ExitCode> {
   tell(
     `seeds ${firstSeed} and up; one run again: sluice faults --seed N --runs 1 --log ${flags.log} --lake ${flags.lake} --faults ${flags.faults}`,
   );
+  // Loaded when asked for: it brings servers and clients that no other command needs.
+  const { runDrill } = await import('../../../ops/faults/fault-runner.ts');
   const summary = await runDrill({
     firstSeed,
     runs: count(flags.runs, '--runs'),
