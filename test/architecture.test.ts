@@ -129,6 +129,14 @@ describe('drivers', () => {
     expect(Object.entries(manifest.dependencies).filter(([, version]) => !/^\d/.test(version))).toEqual([]);
   });
 
+  it('the command line takes signals before it loads anything: a service ended meanwhile ends with 0', () => {
+    const text = readFileSync(join(REPOSITORY, 'services/cli/main.ts'), 'utf8');
+    const before = text.slice(0, text.indexOf('process.on(signal'));
+    const loaded = [...before.matchAll(/^import (?!type\b).* from '([^']+)'/gm)].map(([, from]) => from);
+    expect(loaded.every((from) => from?.startsWith('node:'))).toBe(true);
+    expect(text).not.toMatch(/process\.on\(signal[^]*^import /m);
+  });
+
   it('only main.ts reads the environment or ends the process', () => {
     const offences = product
       .filter(({ path, text }) => !isMain(path) && /\bprocess\.(env|exit|argv)\b/.test(withoutComments(text)))

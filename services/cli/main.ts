@@ -1,27 +1,45 @@
+/**
+ * The command line. What takes signals is set up before anything else is loaded: loading takes a second on a busy machine, and
+ * whoever ends a service in that second gets the same 0 as later.
+ */
 import { existsSync, readFileSync, writeSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { Command, CommanderError } from 'commander';
-import { parseConfig } from '../runtime/config.ts';
-import { ConfigError, ExitCode, SluiceError } from '../runtime/errors.ts';
-import { withoutCredentials } from '../runtime/logger.ts';
 import type { CliContext } from './command.ts';
-import { COMMANDS } from './commands.ts';
-import { explainFailure } from './explain-failure.ts';
 
 // The SDK's notice about Node versions would stand in front of every answer; `engines` says what is supported.
 process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
 
 /** How long open handles may live on after a command's end. */
 const LINGER_MS = 1_000;
+/** From the first signal on; a service promises to be gone within ten seconds. */
+const ENDED_MS = 9_000;
+/** Commands that a signal ends in order: 0. Any other was broken off: 130. */
+const SERVICES: readonly string[] = ['run', 'reader', 'stream', 'console'];
+const BROKEN_OFF = 130;
 
 const abort = new AbortController();
+const endedBySignal = SERVICES.includes(process.argv[2] ?? '') ? 0 : BROKEN_OFF;
+let loaded = false;
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
+    // Nothing was begun.
+    if (!loaded) process.exit(endedBySignal);
     // A second signal means now.
-    if (abort.signal.aborted) process.exit(130);
+    if (abort.signal.aborted) process.exit(BROKEN_OFF);
     abort.abort(signal);
+    setTimeout(() => end(endedBySignal), ENDED_MS).unref();
   });
 }
+
+const [{ Command, CommanderError }, { parseConfig }, { ConfigError, ExitCode, SluiceError }, { withoutCredentials }] =
+  await Promise.all([
+    import('commander'),
+    import('../runtime/config.ts'),
+    import('../runtime/errors.ts'),
+    import('../runtime/logger.ts'),
+  ]);
+const [{ COMMANDS }, { explainFailure }] = await Promise.all([import('./commands.ts'), import('./explain-failure.ts')]);
+loaded = true;
 
 // `sluice … | head`: the reader went away, and that is no failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
@@ -94,8 +112,12 @@ const linger = (): void => {
     setTimeout(linger, LINGER_MS).unref();
     return;
   }
-  if (process.env['SLUICE_DEBUG'] !== undefined)
-    writeSync(2, `sluice: still open at the end: ${process.getActiveResourcesInfo().join(', ')}\n`);
-  process.exit();
+  end(process.exitCode);
 };
 setTimeout(linger, LINGER_MS).unref();
+
+function end(code: typeof process.exitCode): never {
+  if (process.env['SLUICE_DEBUG'] !== undefined)
+    writeSync(2, `sluice: still open at the end: ${process.getActiveResourcesInfo().join(', ')}\n`);
+  process.exit(code);
+}

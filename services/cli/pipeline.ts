@@ -60,6 +60,8 @@ export interface PipelineOptions {
   readonly availableNow: boolean;
   /** Answer to a broken source (slot lost or moved, another system): default stop by name. */
   readonly onSourceBreak?: 'stop' | 'resnapshot';
+  /** Ends the start between two of its steps. */
+  readonly signal?: AbortSignal;
 }
 
 /** The stream's last failure that belongs to no table, with the newest mark of that time: a newer one, and it has passed. */
@@ -84,8 +86,9 @@ export interface Pipeline {
   stop(): Promise<void>;
 }
 
+/** @throws the signal's reason when it is aborted meanwhile; then nothing is left behind */
 export async function startPipeline(options: PipelineOptions): Promise<Pipeline> {
-  const { config, parts, logger, metrics } = options;
+  const { config, parts, logger, metrics, signal } = options;
   mkdirSync(config.state, { recursive: true });
   const counts: StoreCounts = { requests: 0, sentBytes: 0, receivedBytes: 0 };
   const undo: (() => Promise<unknown>)[] = [];
@@ -94,16 +97,20 @@ export async function startPipeline(options: PipelineOptions): Promise<Pipeline>
     const lake = options.wrapLake?.(opened) ?? opened;
     undo.push(() => lake.close());
     await probeConditionalPut(lake);
+    signal?.throwIfAborted();
     const source = parts.reader ? await openSource(config, options.reload) : null;
     const contracts = contractFolder(config.contracts);
     if (source !== null && parts.stream) await checkAgainstSource(source, config, contracts, lake);
+    signal?.throwIfAborted();
     const claimed = source === null ? null : await claim(source, lake, config);
     if (source !== null && claimed?.recorded === true) undo.push(() => forgetUnused(source, lake, config));
     const log = await openLog(config, options.reload);
     undo.push(() => log.close());
+    signal?.throwIfAborted();
     if (source === null && config.log.debezium.topics.length === 0)
       await checkAgainstLog(log.reader, config.name, contracts, lake);
     if (source !== null && claimed?.slotStood === false) undo.push(() => dropUnusedSlot(source, log, config));
+    signal?.throwIfAborted();
     let ingest: IngestHandle | null = null;
     const verified: Pipeline['verified'] = new Map();
     const feed: Feed = {
@@ -122,6 +129,7 @@ export async function startPipeline(options: PipelineOptions): Promise<Pipeline>
     };
     const reader = source === null ? null : await startReaderOf(source);
     if (reader !== null) undo.push(() => reader.stop());
+    signal?.throwIfAborted();
     const requests = rowRequests({ log, config, reader, logger });
     undo.push(() => requests.close());
     if (parts.stream) {

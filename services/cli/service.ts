@@ -17,6 +17,7 @@ import type { CliContext } from './command.ts';
 import { createControl } from './control-actions.ts';
 import { startPipeline, type Pipeline, type PipelineParts } from './pipeline.ts';
 import { numbered, statusReport, troublesOf, type StatusReport } from './status-report.ts';
+import { createSpeedWatch, writeSpeed } from './read-speed.ts';
 import { keepTables } from './table-upkeep.ts';
 import { markBehind } from './verify-tables.ts';
 import { createWalBudget, type WalBudget } from './wal-budget.ts';
@@ -47,7 +48,15 @@ export async function runService(options: ServiceOptions, context: CliContext): 
     process.kill(process.pid, 'SIGKILL'),
   );
   const wrapLake = lyingStore(context.env['SLUICE_FAULT_STORE']);
-  const pipeline = await startPipeline({ ...options, logger, metrics, failpoint, wrapLake });
+  const { signal } = context;
+  let pipeline: Pipeline;
+  try {
+    pipeline = await startPipeline({ ...options, logger, metrics, failpoint, wrapLake, signal });
+  } catch (error) {
+    // Ended before it ran: whatever the half-started parts made of that is no failure.
+    if (signal.aborted) return ExitCode.clean;
+    throw error;
+  }
   const watch = createWatch(pipeline, config, metrics, createWalBudget(pipeline, config, logger, Date.now));
   let http: HttpServer | null = null;
   const ended = new AbortController();
@@ -145,6 +154,7 @@ function createWatch(pipeline: Pipeline, config: Config, metrics: Metrics, walBu
   let sourceMs = Date.now();
   let failing: string | null = null;
   const counted = new Map<string, bigint>();
+  const speedWatch = createSpeedWatch(Date.now);
   const look = (): void => {
     turnedMs = Date.now();
     walBudget.check();
@@ -159,6 +169,14 @@ function createWatch(pipeline: Pipeline, config: Config, metrics: Metrics, walBu
       metrics.slotRetainedBytes.set(Number(reader.insurance?.heldBytes ?? 0n));
     }
     if (reader !== undefined) feedReaderCounters(metrics, reader, counted);
+    if (reader !== undefined && pipeline.ingest !== null) {
+      const speed = speedWatch({
+        reading: report.tables.some(({ state }) => state === 'SNAPSHOTTING'),
+        rows: reader.tables.reduce((sum, { snapshotRows }) => sum + Number(snapshotRows), 0),
+        bytes: reader.bytes,
+      });
+      if (speed !== null) void writeSpeed(pipeline.lake, speed).catch(() => undefined);
+    }
     metrics.trouble.reset();
     for (const state of troublesOf(report)) metrics.trouble.set({ state }, 1);
     metrics.tableState.reset();

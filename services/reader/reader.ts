@@ -68,7 +68,10 @@ export async function startReader(given: ReaderOptions): Promise<ReaderHandle> {
   const waiting = async (standby: boolean): Promise<boolean> => {
     if (standby && shared.phase !== 'standby') {
       shared.phase = 'standby';
-      options.logger.info({ slot: options.slot }, 'another reader owns the slot: waiting as its standby');
+      options.logger.warn(
+        { slot: options.slot },
+        'another reader owns the slot: waiting as its standby until it is free',
+      );
       up();
     }
     await pause(limits.standbyPollMs, stopping.signal);

@@ -153,9 +153,15 @@ suite('start and stop of a service', () => {
         `log: {kind: kafka, brokers: ["${kafka.brokers.join('", "')}"]}\nlake: {uri: ${s3.uri}/l, s3: {endpoint: "http://127.0.0.1:${port}"}}\nstream: {trigger: 200ms}`;
       const direct = Number(new URL(s3.endpoint).port);
       const idle = await place('fin', lake(direct));
+      // While the parts begin.
+      for (const afterMs of [1_200, 2_000]) {
+        const begun = startSluice(['run'], idle.options);
+        await sleep(afterMs);
+        await ends(begun);
+      }
       const first = startSluice(['run'], idle.options);
       await up(idle.port);
-      await sleep(2_000);
+      await sleep(1_000);
       await ends(first);
 
       const hung = await place('hng', lake(proxy.port).replace('/l,', '/h,'));
