@@ -13,6 +13,7 @@ import { unreadable } from './doctor/table-checks.ts';
 import { estimateRead, type ReadEstimate } from './source-estimate.ts';
 import { openTable } from './verify-tables.ts';
 import { costOf, type ReadCost } from './read-cost.ts';
+import { readSpeed } from './read-speed.ts';
 import { walFacts } from './wal-facts.ts';
 
 export interface PlannedObject {
@@ -25,7 +26,7 @@ export interface PlannedObject {
 
 export interface PlannedTable extends ReadEstimate {
   readonly table: string;
-  /** At the speed of a plain pipeline; a hint, no promise. */
+  /** At the speed of `firstRead`; a hint, no promise. */
   readonly minutes: number;
   /** Null = it is taken; else why not, and what to do. */
   readonly refused: { readonly why: string; readonly remedy: string } | null;
@@ -57,6 +58,7 @@ export async function planRun(
   const taken: { schema: string; table: string }[] = [];
   const selected = await selectTables(session, config.source.tables);
   const hidden = await unreadable(session, selected.taken);
+  const speed = await readSpeed(lake);
   for (const { schema, table, oid } of selected.taken) {
     if (hidden.has(oid)) {
       const remedy = `as its owner: GRANT SELECT ON ${quoteTable(schema, table)} TO <role>;`;
@@ -66,7 +68,12 @@ export async function planRun(
     }
     taken.push({ schema, table });
     const estimate = await estimateRead(session, schema, table, null);
-    tables.push({ table: `${schema}.${table}`, ...estimate, minutes: costOf(estimate, 0).minutes, refused: null });
+    tables.push({
+      table: `${schema}.${table}`,
+      ...estimate,
+      minutes: costOf(estimate, { walBytesPerSecond: 0, speed }).minutes,
+      refused: null,
+    });
   }
   // Not read, so not estimated: the server would refuse even to plan a read of some.
   for (const { schema, table, error } of selected.refused) {
@@ -77,7 +84,10 @@ export async function planRun(
   const read = tables.filter(({ refused }) => refused === null);
   const sum = (of: (table: PlannedTable) => number): number => read.reduce((total, table) => total + of(table), 0);
   return {
-    firstRead: costOf({ rows: sum(({ rows }) => rows), bytes: sum(({ bytes }) => bytes) }, wal.walBytesPerSecond),
+    firstRead: costOf(
+      { rows: sum(({ rows }) => rows), bytes: sum(({ bytes }) => bytes) },
+      { walBytesPerSecond: wal.walBytesPerSecond, speed },
+    ),
     storeRequestsAMonth: storeRequests(config, read.length),
     objects: [
       ...(await sourceObjects(config, session, taken)),

@@ -7,30 +7,41 @@ import type { PostgresSource, SourceSession } from '../reader/source.ts';
 import { refusalOf } from '../reader/table-selection.ts';
 import type { Config } from '../runtime/config.ts';
 import { formatBytes } from './print-columns.ts';
+import { speedOf, type ReadSpeed } from './read-speed.ts';
 import { estimateRead, withReadOnly } from './source-estimate.ts';
 import { walFacts } from './wal-facts.ts';
 
 export interface ReadCost {
   readonly rows: number;
   readonly bytes: number;
-  /** At an assumed speed; a hint, no promise. */
+  /** At `speed`; a hint, no promise. */
   readonly minutes: number;
   /** WAL that the source writes in that time, by its present rate: what the slot may hold back. */
   readonly walBytes: number;
+  readonly speed: ReadSpeed;
 }
 
-/** Through log and merge. Assumptions, not measured here: machine, rows and store decide. The slower of the two counts. */
-const ROWS_PER_SECOND = 25_000;
-const BYTES_PER_SECOND = 8_000_000;
+export interface CostFactors {
+  readonly walBytesPerSecond: number;
+  readonly speed: ReadSpeed;
+  /** Bytes a second that a person allows. */
+  readonly rate?: number | null;
+}
 
+/** The slower of rows and bytes counts. */
 export function costOf(
   { rows, bytes }: { readonly rows: number; readonly bytes: number },
-  walBytesPerSecond: number,
-  bytesPerSecond: number | null = null,
+  { walBytesPerSecond, speed, rate = null }: CostFactors,
 ): ReadCost {
-  const byRate = Math.min(bytesPerSecond ?? BYTES_PER_SECOND, BYTES_PER_SECOND);
-  const seconds = Math.max(rows / ROWS_PER_SECOND, bytes / byRate);
-  return { rows, bytes, minutes: Math.ceil(seconds / 6) / 10, walBytes: Math.round(walBytesPerSecond * seconds) };
+  const byRate = Math.min(rate ?? speed.bytesPerSecond, speed.bytesPerSecond);
+  const seconds = Math.max(rows / speed.rowsPerSecond, bytes / byRate);
+  return {
+    rows,
+    bytes,
+    minutes: Math.ceil(seconds / 6) / 10,
+    walBytes: Math.round(walBytesPerSecond * seconds),
+    speed,
+  };
 }
 
 /** Null = all tables of the pipeline. */
@@ -46,7 +57,8 @@ export async function readCost(
       sum.rows += rows;
       sum.bytes += bytes;
     }
-    return costOf(sum, (await walFacts(session)).walBytesPerSecond);
+    const { walBytesPerSecond } = await walFacts(session);
+    return costOf(sum, { walBytesPerSecond, speed: await speedOf(config) });
   });
 }
 
@@ -60,6 +72,13 @@ async function pipelineTables(
   );
 }
 
-export function describeCost({ rows, bytes, minutes, walBytes }: ReadCost): string {
-  return `about ${rows} rows from ${formatBytes(bytes)}, ${minutes} minutes, ${formatBytes(walBytes)} of WAL meanwhile`;
+export function describeCost({ rows, bytes, minutes, walBytes, speed }: ReadCost): string {
+  return `about ${rows} rows from ${formatBytes(bytes)}, ${minutes} minutes (${describeSpeed(speed)}), ${formatBytes(walBytes)} of WAL meanwhile`;
+}
+
+function describeSpeed({ rowsPerSecond, bytesPerSecond, measuredAtMs }: ReadSpeed): string {
+  const speed = `${rowsPerSecond} rows or ${formatBytes(bytesPerSecond)} a second`;
+  return measuredAtMs === null
+    ? `at an assumed ${speed}`
+    : `at ${speed}, measured here on ${new Date(measuredAtMs).toISOString().slice(0, 10)}`;
 }

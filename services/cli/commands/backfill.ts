@@ -10,6 +10,7 @@ import { withConfig, type CliContext, type CommandModule } from '../command.ts';
 import { lakeReaches } from '../lake-reaches.ts';
 import { backfill, removeExtras } from '../repair-table.ts';
 import { costOf, describeCost } from '../read-cost.ts';
+import { speedOf } from '../read-speed.ts';
 import { callService } from '../service-client.ts';
 import { keyColumns } from '../source-key.ts';
 import { estimateRead, withReadOnly } from '../source-estimate.ts';
@@ -164,9 +165,11 @@ async function run(name: string, flags: Flags, context: CliContext): Promise<Exi
   if (columns !== null && flags.exact === true)
     throw new ConfigError('--columns fills rows and --exact removes some', 'give them one after the other');
   if (flags.dryRun === true) {
-    const cost = await withReadOnly(source, 'estimate', async (session) =>
-      costOf(await estimateRead(session, schema, table, where), (await walFacts(session)).walBytesPerSecond, rate),
-    );
+    const speed = await speedOf(config);
+    const cost = await withReadOnly(source, 'estimate', async (session) => {
+      const { walBytesPerSecond } = await walFacts(session);
+      return costOf(await estimateRead(session, schema, table, where), { walBytesPerSecond, speed, rate });
+    });
     tell({ table: id, dryRun: true, estimate: cost }, `${id}: would read ${describeCost(cost)}; nothing was done\n`);
     return ExitCode.clean;
   }
