@@ -133,13 +133,12 @@ function typeSchema(
       return integerSchema(mapping.wire, options, lose);
     case 'float32':
     case 'float64':
-      if (options.multipleOf !== undefined) lose(`multipleOf ${options.multipleOf} is tested on doubles: not exact`);
+      loseEach(['multipleOf'], options, lose, 'is tested on doubles: not exact');
       return {
         anyOf: [{ type: 'number', ...numberBounds(options) }, { enum: ['NaN', 'Infinity', '-Infinity'] }],
       };
     case 'decimal': {
-      for (const name of [...BOUNDS, 'multipleOf'] as const)
-        if (options[name] !== undefined) lose(`${name} ${options[name]} of decimal text cannot be said in JSON Schema`);
+      loseEach([...BOUNDS, 'multipleOf'], options, lose, 'of decimal text cannot be said in JSON Schema');
       const parts = decimalParts(mapping.delta);
       return { type: 'string', format: 'decimal', pattern: decimalPattern(parts, parts === null || special) };
     }
@@ -148,8 +147,12 @@ function typeSchema(
     case 'timestamptz':
       return temporalSchema(mapping, column, options, special, lose);
     case 'base64':
-      for (const name of ['minLength', 'maxLength'] as const)
-        if (options[name] !== undefined) lose(`${name} counts bytes, JSON Schema the characters of base64: left out`);
+      loseEach(
+        ['minLength', 'maxLength'],
+        options,
+        lose,
+        'counts bytes, JSON Schema the characters of base64: left out',
+      );
       return { type: 'string', contentEncoding: 'base64', pattern: BASE64_PATTERN };
     case 'array':
       return arraySchema(mapping, column, options, special, lose);
@@ -160,16 +163,27 @@ function typeSchema(
 const BASE64_PATTERN = '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$';
 const BOUNDS = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'] as const;
 
+/** Of these options the ones that the column has are lost, with their values: `minimum 0.5 of decimal text …`. */
+function loseEach(
+  names: readonly (keyof ColumnOptions)[],
+  options: ColumnOptions,
+  lose: Lose,
+  why: string,
+  kept: (value: string) => boolean = () => false,
+): void {
+  for (const name of names) {
+    const value = options[name];
+    if (value !== undefined && !kept(String(value))) lose(`${name} ${String(value)} ${why}`);
+  }
+}
+
 function integerSchema(wire: WireForm, options: ColumnOptions, lose: Lose): Schema {
   const range = INTEGER_RANGE[wire];
   const bounds = numberBounds(options);
   if (range === undefined) lose('readers that parse JSON numbers as doubles round int64 beyond 2^53');
-  for (const name of [...BOUNDS, 'multipleOf'] as const) {
-    const text = options[name];
-    if (text !== undefined && !isExactDouble(text)) lose(`${name} ${text} is rounded by readers with doubles`);
-  }
-  const low = lowest(options);
-  const high = highest(options);
+  loseEach([...BOUNDS, 'multipleOf'], options, lose, 'is rounded by readers with doubles', isExactDouble);
+  const low = wholeOf(options.minimum);
+  const high = wholeOf(options.maximum);
   return {
     type: 'integer',
     format: wire,
@@ -180,14 +194,8 @@ function integerSchema(wire: WireForm, options: ColumnOptions, lose: Lose): Sche
   };
 }
 
-function lowest(options: ColumnOptions): bigint | null {
-  return options.minimum === undefined ? null : wholeOf(options.minimum);
-}
-function highest(options: ColumnOptions): bigint | null {
-  return options.maximum === undefined ? null : wholeOf(options.maximum);
-}
-function wholeOf(text: string): bigint | null {
-  const value = parseDecimal(text);
+function wholeOf(text: string | undefined): bigint | null {
+  const value = parseDecimal(text ?? '');
   return value === null ? null : value.unscaled / 10n ** BigInt(value.scale);
 }
 
@@ -198,8 +206,7 @@ function temporalSchema(
   special: boolean,
   lose: Lose,
 ): Schema {
-  for (const name of BOUNDS)
-    if (options[name] !== undefined) lose(`${name} of a ${column.logicalType ?? 'time'} cannot be said in JSON Schema`);
+  loseEach(BOUNDS, options, lose, `of a ${column.logicalType ?? 'time'} cannot be said in JSON Schema`);
   const date = mapping.wire === 'date';
   const zone = mapping.wire === 'timestamptz' ? 'Z' : '';
   const plain = date ? DATE_PATTERN : `${DATE_PATTERN}${TIME_PATTERN}${zone}`;
@@ -215,16 +222,13 @@ function temporalSchema(
 function textSchema(mapping: TypeMapping, column: Column, options: ColumnOptions, lose: Lose): Schema {
   if (mapping.json && (column.items !== null || column.properties.length > 0 || column.mapValue !== null))
     lose('the column is JSON in a string: its inner shape is lost');
-  if (mapping.logicalType === 'time')
-    for (const name of BOUNDS) if (options[name] !== undefined) lose(`${name} of a time cannot be said in JSON Schema`);
-  const { minLength, maxLength, format } = options;
+  if (mapping.logicalType === 'time') loseEach(BOUNDS, options, lose, 'of a time cannot be said in JSON Schema');
+  const { format } = options;
   if (format !== undefined && LOOSE_FORMATS.has(format))
     lose(`format ${format}: validators draw its edges differently`);
   return {
     type: 'string',
-    ...(minLength === undefined ? {} : { minLength }),
-    ...(maxLength === undefined ? {} : { maxLength }),
-    ...(format === undefined ? {} : { format }),
+    ...given(options, ['minLength', 'maxLength', 'format']),
     ...(format === 'uuid' ? { pattern: UUID_PATTERN } : {}),
   };
 }
@@ -238,13 +242,10 @@ function arraySchema(
   special: boolean,
   lose: Lose,
 ): Schema {
-  const { minItems, maxItems, uniqueItems } = options;
   return {
     type: mapping.delta === 'string' ? ['array', 'string'] : 'array',
     ...(mapping.element === null ? {} : { items: itemSchema(mapping.element, column.items, special, lose) }),
-    ...(minItems === undefined ? {} : { minItems }),
-    ...(maxItems === undefined ? {} : { maxItems }),
-    ...(uniqueItems === undefined ? {} : { uniqueItems }),
+    ...given(options, ['minItems', 'maxItems', 'uniqueItems']),
   };
 }
 
@@ -299,6 +300,10 @@ const BARE_ITEM: Column = {
   nestedRules: [],
   custom: new Map(),
 };
+
+/** Options whose keyword is the same in both languages. */
+const given = (options: ColumnOptions, names: readonly (keyof ColumnOptions)[]): Schema =>
+  Object.fromEntries(names.flatMap((name) => (options[name] === undefined ? [] : [[name, options[name]]])));
 
 function numberBounds(options: ColumnOptions): Schema {
   return Object.fromEntries(
