@@ -3,13 +3,13 @@
  * by `sluice verify`, which compares the rows themselves. Holes are made at the source, in a transaction that takes the table
  * out of the publication and puts it back: the stream never hears of what was written in between.
  */
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { freePort } from '../../ops/local/free-port.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
+import { startSluice } from '../support/sluice-process.ts';
+import { createService, type SluiceService } from '../support/sluice-service.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -18,23 +18,11 @@ const suite = await requires('continuity commands', 'pg18');
 suite('continuity commands', { timeout: 180_000 }, () => {
   const folder = temporaryFolder('continuity');
   let database: TestDatabase;
-  let options: { cwd: string; env: Record<string, string> };
-  let service: SluiceProcess;
-  let port: number;
+  let pipeline: SluiceService;
 
-  const sluice = async (...args: string[]) => {
-    const { code, out, err } = await runSluice(args, options);
-    return { code, out, err, json: /^\s*\{/.test(out) ? (JSON.parse(out) as Record<string, unknown>) : {} };
-  };
-  const start = async (): Promise<void> => {
-    service = startSluice(['run'], options);
-    await waitFor('the service', async () => (await sluice('status', '--json')).code === 0);
-  };
-  const stop = async (): Promise<void> => {
-    service.kill('SIGTERM');
-    const { code, err } = await service.ended;
-    expect(code, err).toBe(0);
-  };
+  const sluice = (...args: string[]) => pipeline.sluice(...args);
+  const start = () => pipeline.start();
+  const stop = () => pipeline.stop();
   /** Changes that the stream does not hear of. */
   const unheard = (table: string, sql: string): Promise<unknown> =>
     database.query(
@@ -46,28 +34,17 @@ suite('continuity commands', { timeout: 180_000 }, () => {
       .tables;
     return { code, err, ...report };
   };
-  const state = async (table: string) => {
-    const { json } = await sluice('status', '--json');
-    const tables = json['tables'] as { table: string; state: string; committedLsn: string; version: string }[];
-    return tables.find((each) => each.table === `public.${table}`);
-  };
+  const state = (table: string) => pipeline.lineOf(table);
 
   beforeAll(async () => {
-    buildSluice();
     database = await getPostgres();
-    port = await freePort();
-    mkdirSync(join(folder, 'contracts'));
-    writeFileSync(
-      join(folder, 'sluice.yaml'),
+    pipeline = await createService(
+      folder,
       `name: cont
-source: {postgres: "\${PGURL}", tables: ["public.*"], snapshot: {chunkRows: 1000}}
-lake: {uri: ./lake}
-stream: {trigger: 100ms}
-http: {port: ${port}}
-logging: {level: warn}
-`,
+source: {postgres: "\${PGURL}", tables: ["public.*"], heartbeat: 1s, snapshot: {chunkRows: 1000}}
+stream: {trigger: 100ms}`,
+      { PGURL: database.url },
     );
-    options = { cwd: folder, env: { PGURL: database.url } };
     await database.query(`
       create table orders (id bigint primary key, note text, amount numeric(12,2));
       create table lines (order_id int, part text, n int, primary key (order_id, part));
@@ -220,8 +197,8 @@ logging: {level: warn}
 
   it('quarantine lists, shows, retries after the contract was mended, and gives up; with and without a service', async () => {
     const contract = (highest: number): void =>
-      writeFileSync(
-        join(folder, 'contracts/public.priced.odcs.yaml'),
+      pipeline.writeContract(
+        'priced',
         `apiVersion: v3.1.0
 kind: DataContract
 id: priced
@@ -330,13 +307,13 @@ schema:
   it('verify --continuous goes from table to table and publishes what it finds', async () => {
     await unheard('other', `update other set v = 'unheard' where id = 1`);
     const metric = async (name: string): Promise<string> => {
-      const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+      const text = await pipeline.metrics();
       return text.split('\n').find((line) => line.startsWith(`${name}{table="public.other"}`)) ?? '';
     };
-    const walking = startSluice(
-      ['verify', '--continuous', '--rate', '50MB', '--json', '--tables', 'public.other'],
-      options,
-    );
+    const walking = startSluice(['verify', '--continuous', '--rate', '50MB', '--json', '--tables', 'public.other'], {
+      cwd: folder,
+      env: pipeline.env,
+    });
     await waitFor('the mismatch', async () =>
       /[1-9]/.test((await metric('sluice_verify_mismatches_total')).split(' ')[1] ?? ''),
     );
@@ -364,7 +341,7 @@ schema:
     })();
     const keys = Array.from({ length: 60 }, (_, id) => [String(id)]);
     while (asking) {
-      const answer = await fetch(`http://127.0.0.1:${port}/control/fetch-keys`, {
+      const answer = await fetch(`http://127.0.0.1:${pipeline.port}/control/fetch-keys`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify({ table: 'public.other', keys, removeAbsent: true }),
@@ -382,15 +359,11 @@ schema:
 
   it('a backfill of a whole table goes on after the service was killed in the middle of it', async () => {
     await stop();
-    service = startSluice(['run'], {
-      ...options,
-      env: { ...options.env, SLUICE_FAILPOINT: 'during-snapshot-chunk:3' },
-    });
-    await waitFor('the service', async () => (await sluice('status')).code === 0);
+    await pipeline.start({ SLUICE_FAILPOINT: 'during-snapshot-chunk:3' });
     await unheard('orders', `update orders set note = 'unheard again' where id > 100`);
     const interrupted = await sluice('backfill', 'orders');
     expect(interrupted.code, interrupted.out + interrupted.err).toBe(3);
-    expect((await service.ended).signal).toBe('SIGKILL');
+    expect((await pipeline.process()?.ended)?.signal).toBe('SIGKILL');
     await start();
     expect(await verify('orders')).toMatchObject({ code: 0, equal: true });
   });

@@ -2,14 +2,12 @@
  * What a pipeline loses beside its lake: the embedded log, the state folder, the checkpoints, the whole machine. Each either
  * goes on to equality by itself or stops by a name whose command mends it; `sluice verify` compares the rows.
  */
-import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { freePort } from '../../ops/local/free-port.ts';
-import { askStatus } from '../support/ask-status.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
+import { createService, type SluiceService } from '../support/sluice-service.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -18,34 +16,14 @@ const suite = await requires('a pipeline that lost its log or state', 'pg18');
 suite('a pipeline that lost its log or state', { timeout: 300_000 }, () => {
   const folder = temporaryFolder('lost-log');
   let database: TestDatabase;
-  let port: number;
-  let options: { cwd: string; env: Record<string, string> };
+  let pipeline: SluiceService;
 
-  const sluice = async (...args: string[]) => {
-    const { code, out, err } = await runSluice(args, options);
-    return { code, out, err };
-  };
-  const caughtUp = async (): Promise<void> => {
-    const { code, err } = await sluice('run', '--available-now');
-    expect(code, err).toBe(0);
-  };
-  const serve = async <T>(work: () => Promise<T>): Promise<T> => {
-    const service: SluiceProcess = startSluice(['run'], options);
-    try {
-      await waitFor('the service', async () => (await askStatus(port)) !== null);
-      return await work();
-    } finally {
-      service.kill('SIGTERM');
-      await service.ended;
-    }
-  };
+  const sluice = (...args: string[]) => pipeline.sluice(...args);
+  const serve = (work: () => Promise<void>) => pipeline.serve(work);
+  const equal = () => pipeline.expectEqual();
   const states = async (): Promise<Record<string, string>> => {
-    const tables = (await askStatus(port))?.tables ?? [];
+    const tables = (await pipeline.status())?.tables ?? [];
     return Object.fromEntries(tables.map(({ table, state }) => [table, state]));
-  };
-  const equal = async (): Promise<void> => {
-    const { code, out, err } = await sluice('verify');
-    expect(code, out + err).toBe(0);
   };
   /** Rows come, change and go, so that what only the lost log knew is in neither place. */
   let round = 0;
@@ -61,29 +39,22 @@ suite('a pipeline that lost its log or state', { timeout: 300_000 }, () => {
   };
 
   beforeAll(async () => {
-    buildSluice();
     database = await getPostgres();
-    port = await freePort();
-    mkdirSync(join(folder, 'contracts'));
-    writeFileSync(
-      join(folder, 'sluice.yaml'),
+    pipeline = await createService(
+      folder,
       `name: lost
-source: {postgres: "\${PGURL}", tables: ["public.*"], snapshot: {chunkRows: 1000}}
-lake: {uri: ./lake}
-stream: {trigger: 100ms}
-http: {port: ${port}}
-logging: {level: error}
-`,
+source: {postgres: "\${PGURL}", tables: ["public.*"], heartbeat: 1s, snapshot: {chunkRows: 1000}}
+stream: {trigger: 100ms}`,
+      { PGURL: database.url },
     );
-    options = { cwd: folder, env: { PGURL: database.url } };
     await database.query(`
       create table a (id bigint primary key, v text);
       create table b (x int, y int, big text, primary key (x, y));
       insert into a select i, 'a' || i from generate_series(1, 3000) i;
       insert into b select i, i % 5, repeat(md5(i::text), 500) from generate_series(1, 200) i;`);
-    await caughtUp();
+    await pipeline.caughtUp();
     await change();
-    await caughtUp();
+    await pipeline.caughtUp();
   });
   afterAll(async () => database.close());
 
@@ -134,10 +105,9 @@ logging: {level: error}
     for (const part of ['sluice.yaml', 'lake']) cpSync(join(folder, part), join(moved, part), { recursive: true });
     cpSync(join(folder, '.sluice', 'log'), join(moved, '.sluice', 'log'), { recursive: true });
     await change();
-    const before = options;
-    options = { ...options, cwd: moved };
+    pipeline.folder = moved;
     await serve(equal);
-    options = before;
+    pipeline.folder = folder;
     rmSync(join(folder, 'lake'), { recursive: true });
     rmSync(join(folder, '.sluice'), { recursive: true });
     for (const part of ['lake', '.sluice']) cpSync(join(moved, part), join(folder, part), { recursive: true });
@@ -159,7 +129,7 @@ logging: {level: error}
   it('under another name finds tables of another writer, and repair takes them over', async () => {
     expect(await sluice('teardown', '--yes')).toMatchObject({ code: 0 });
     await change();
-    options = { ...options, env: { ...options.env, SLUICE_NAME: 'other' } };
+    pipeline.env['SLUICE_NAME'] = 'other';
     expect(await sluice('run', '--available-now')).toMatchObject({
       code: 4,
       err: expect.stringContaining('LAKE_TABLE_FOREIGN'),

@@ -1,14 +1,10 @@
 /** Kafka under a running pipeline: a topic deleted and made again, records deleted, the group and whole topics of ours gone. */
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { Kafka, logLevel, type Admin } from 'kafkajs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { freePort } from '../../ops/local/free-port.ts';
 import { getKafka, type TestKafka } from '../support/kafka.ts';
-import { askStatus } from '../support/ask-status.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
+import { createService, type SluiceService } from '../support/sluice-service.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -17,34 +13,14 @@ const suite = await requires('topics that are reset', 'pg18', 'kafka');
 suite('topics that are reset', { timeout: 300_000 }, () => {
   const folder = temporaryFolder('reset-topic');
   let database: TestDatabase;
-  let port: number;
   let kafka: TestKafka;
   let admin: Admin;
-  let options: { cwd: string; env: Record<string, string> };
+  let pipeline: SluiceService;
 
-  const sluice = (...args: string[]) => runSluice(args, options);
-  const caughtUp = async (): Promise<void> => {
-    const { code, err } = await sluice('run', '--available-now');
-    expect(code, err).toBe(0);
-  };
-  const serve = async <T>(work: () => Promise<T>): Promise<T> => {
-    const service: SluiceProcess = startSluice(['run'], options);
-    try {
-      await waitFor('the service', async () => (await askStatus(port)) !== null);
-      return await work();
-    } finally {
-      service.kill('SIGTERM');
-      await service.ended;
-    }
-  };
-  const stateOf = async (table: string): Promise<string | undefined> => {
-    const tables = (await askStatus(port))?.tables ?? [];
-    return tables.find((each) => each.table === `public.${table}`)?.state;
-  };
-  const equal = async (): Promise<void> => {
-    const { code, out, err } = await sluice('verify');
-    expect(code, out + err).toBe(0);
-  };
+  const sluice = (...args: string[]) => pipeline.sluice(...args);
+  const serve = (work: () => Promise<void>) => pipeline.serve(work);
+  const equal = () => pipeline.expectEqual();
+  const stateOf = (table: string) => pipeline.stateOf(table);
   let round = 0;
   const change = async (): Promise<void> => {
     round += 1;
@@ -57,30 +33,23 @@ suite('topics that are reset', { timeout: 300_000 }, () => {
   const topic = (table: string): string => `${kafka.prefix}.public.${table}`;
 
   beforeAll(async () => {
-    buildSluice();
     database = await getPostgres();
-    port = await freePort();
     kafka = await getKafka();
     admin = new Kafka({ brokers: [...kafka.brokers], logLevel: logLevel.NOTHING }).admin();
     await admin.connect();
-    mkdirSync(join(folder, 'contracts'));
-    writeFileSync(
-      join(folder, 'sluice.yaml'),
+    pipeline = await createService(
+      folder,
       `name: ${kafka.prefix}
-source: {postgres: "\${PGURL}", tables: ["public.*"], snapshot: {chunkRows: 1000}}
+source: {postgres: "\${PGURL}", tables: ["public.*"], heartbeat: 1s, snapshot: {chunkRows: 1000}}
 log: {kind: kafka, brokers: ["${kafka.brokers.join('", "')}"], partitions: 2}
-lake: {uri: ./lake}
-stream: {trigger: 100ms}
-http: {port: ${port}}
-logging: {level: error}
-`,
+stream: {trigger: 100ms}`,
+      { PGURL: database.url },
     );
-    options = { cwd: folder, env: { PGURL: database.url } };
     await database.query(`
       create table a (id bigint primary key, v text);
       create table b (id int primary key, v text);
       insert into a select i, 'a' || i from generate_series(1, 2000) i;`);
-    await caughtUp();
+    await pipeline.caughtUp();
   });
   afterAll(async () => {
     await sluice('teardown', '--yes');
@@ -141,7 +110,7 @@ logging: {level: error}
     await admin.deleteGroups([`sluice-${kafka.prefix}`]).catch(() => undefined);
     await admin.deleteTopics({ topics: [`${kafka.prefix}.__progress`] });
     await change();
-    await caughtUp();
+    await pipeline.caughtUp();
     for (const lost of ['__reader', '__log']) {
       await admin.deleteTopics({ topics: [`${kafka.prefix}.${lost}`] });
       await change();

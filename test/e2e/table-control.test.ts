@@ -1,12 +1,10 @@
 /** One table taken up or let go while the others go on, as a person types it; and tables that came later. */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { freePort } from '../../ops/local/free-port.ts';
-import { askStatus } from '../support/ask-status.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
+import { createService, type SluiceService } from '../support/sluice-service.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -15,46 +13,29 @@ const suite = await requires('tables taken up and let go', 'pg18');
 suite('tables taken up and let go', { timeout: 300_000 }, () => {
   const folder = temporaryFolder('table-control');
   let database: TestDatabase;
-  let port: number;
-  let options: { cwd: string; env: Record<string, string> };
-  let service: SluiceProcess;
+  let pipeline: SluiceService;
 
-  const sluice = (...args: string[]) => runSluice(args, options);
-  const start = async (): Promise<void> => {
-    service = startSluice(['run'], options);
-    await waitFor('the service', async () => (await askStatus(port)) !== null);
-  };
-  const stop = async (): Promise<void> => {
-    service.kill('SIGTERM');
-    await service.ended;
-  };
-  const status = async () => (await askStatus(port)) ?? { reader: null, tables: [] };
-  const state = async (table: string): Promise<string | undefined> =>
-    (await status()).tables.find((each) => each.table === `public.${table}`)?.state;
-  const equal = async (table: string): Promise<boolean> =>
-    (await sluice('verify', '--tables', `public.${table}`)).code === 0;
+  const sluice = (...args: string[]) => pipeline.sluice(...args);
+  const start = () => pipeline.start();
+  const stop = () => pipeline.stop();
+  const announced = async () => (await pipeline.status())?.reader?.announced;
+  const state = (table: string) => pipeline.stateOf(table);
+  const equal = (table: string) => pipeline.equal(table);
   const tables = (): string =>
     readFileSync(join(folder, 'sluice.yaml'), 'utf8')
       .split('\n')
       .find((line) => line.includes('tables:')) ?? '';
 
   beforeAll(async () => {
-    buildSluice();
     database = await getPostgres();
-    port = await freePort();
-    mkdirSync(join(folder, 'contracts'));
-    writeFileSync(
-      join(folder, 'sluice.yaml'),
+    pipeline = await createService(
+      folder,
       `name: control
-source: {postgres: "\${PGURL}", newTables: announce,
+source: {postgres: "\${PGURL}", newTables: announce, heartbeat: 1s,
   tables: ["public.a", "public.b*"], snapshot: {chunkRows: 1000}}
-lake: {uri: ./lake}
-stream: {trigger: 100ms}
-http: {port: ${port}}
-logging: {level: error}
-`,
+stream: {trigger: 100ms}`,
+      { PGURL: database.url },
     );
-    options = { cwd: folder, env: { PGURL: database.url } };
     await database.query(`
       create table a (id bigint primary key, v text);
       create table b (id int primary key, v text);
@@ -112,12 +93,12 @@ logging: {level: error}
 
   it('a table that came later is announced, over a restart too, until somebody adds it', async () => {
     await database.query(`create table b2 (id int primary key); insert into b2 values (1)`);
-    await waitFor('the announcement', async () => (await status()).reader?.announced.includes('public.b2') === true, {
+    await waitFor('the announcement', async () => (await announced())?.includes('public.b2') === true, {
       deadlineMs: 30_000,
     });
     await stop();
     await start();
-    expect((await status()).reader?.announced).toEqual(['public.b2']);
+    expect(await announced()).toEqual(['public.b2']);
     expect(await state('b2')).toBeUndefined();
     expect(await sluice('add', 'b2')).toMatchObject({ code: 0 });
     await waitFor('its rows', () => equal('b2'));

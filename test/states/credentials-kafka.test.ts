@@ -58,8 +58,7 @@ stream: {trigger: 100ms}`,
     await waitFor('the first snapshot', () => pipeline.equal(), { everyMs: 300 });
   }, 200_000);
   afterAll(async () => {
-    await pipeline.stop();
-    await kafka.stop();
+    await pipeline.stop().finally(() => kafka.stop());
     await database.close();
   });
 

@@ -2,13 +2,10 @@
  * `sluice table restore` on a table that a stream keeps, while the stream runs and while it does not: afterwards new changes go
  * on arriving (on rows that came back, too), and the command that restore prints makes the table equal.
  */
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { freePort } from '../../ops/local/free-port.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
+import { createService, type SluiceService } from '../support/sluice-service.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -17,43 +14,25 @@ const suite = await requires('restore beside the stream', 'pg18');
 suite('restore beside the stream', { timeout: 240_000 }, () => {
   const folder = temporaryFolder('restore');
   let database: TestDatabase;
-  let options: { cwd: string; env: Record<string, string> };
-  let service: SluiceProcess | null = null;
-  let port: number;
+  let pipeline: SluiceService;
 
-  const sluice = (...args: string[]) => runSluice(args, options);
-  const equal = async (): Promise<boolean> => {
-    const { out } = await sluice('verify', '--json');
-    return (JSON.parse(out || '{"equal": false}') as { equal: boolean }).equal;
-  };
+  const sluice = (...args: string[]) => pipeline.sluice(...args);
+  const equal = () => pipeline.equal();
   const caughtUp = (): Promise<unknown> =>
     waitFor('the lake to be equal', equal, { everyMs: 300, deadlineMs: 120_000 });
-  const start = (): void => {
-    service = startSluice(['run'], options);
-  };
-  const stop = async (): Promise<void> => {
-    service?.kill('SIGTERM');
-    const ended = await service?.ended;
-    expect(ended?.code, ended?.err).toBe(0);
-    service = null;
-  };
-  const versionNow = async (): Promise<string> => {
-    const answer = await fetch(`http://127.0.0.1:${port}/status`);
-    const { tables } = (await answer.json()) as { tables: { table: string; version: string; committedLsn: string }[] };
-    return tables.find(({ table }) => table === 'public.docs')?.version ?? '';
-  };
+  const versionNow = async (): Promise<string> => (await pipeline.lineOf('docs'))?.version ?? '';
   const rows = async (where: string): Promise<string> =>
     (await sluice('sql', `select id, n, length(body) as size from public.docs where ${where} order by id`, '--json'))
       .out;
   /** Restores, lets the stream go on over the restored rows, and mends by the command that restore printed. */
   const restoreAndMend = async (to: string, whileStopped: boolean): Promise<void> => {
-    if (whileStopped) await stop();
+    if (whileStopped) await pipeline.stop();
     const restored = await sluice('table', 'restore', 'public.docs', '--to', to, '--json');
     expect(restored, restored.err).toMatchObject({ code: 0 });
     const { repair, changed } = JSON.parse(restored.out) as { repair: string; changed: boolean };
     expect(changed).toBe(true);
     expect(await rows('id in (1, 2)')).toContain('"n":0');
-    if (whileStopped) start();
+    if (whileStopped) await pipeline.start();
     // Row 1: its long body is not in the event. Row 2 was deleted and is back. Row 5 is deleted, row 900 is new.
     await database.query(`
       update docs set n = n + 100 where id = 1; insert into docs values (2, 7, 'again') on conflict (id) do update set n = 7;
@@ -83,28 +62,22 @@ suite('restore beside the stream', { timeout: 240_000 }, () => {
   };
 
   beforeAll(async () => {
-    buildSluice();
     database = await getPostgres();
-    port = await freePort();
-    writeFileSync(
-      join(folder, 'sluice.yaml'),
+    pipeline = await createService(
+      folder,
       `name: res
-source: {postgres: "\${PGURL}", tables: ["public.*"]}
-stream: {trigger: 200ms}
-http: {port: ${port}}
-logging: {level: warn}
-`,
+source: {postgres: "\${PGURL}", tables: ["public.*"], heartbeat: 1s}
+stream: {trigger: 100ms}`,
+      { PGURL: database.url },
     );
-    options = { cwd: folder, env: { PGURL: database.url } };
     await database.query(
       `create table docs (id int primary key, n int, body text); alter table docs alter column body set storage external`,
     );
-    start();
+    await pipeline.start();
     await change();
   }, 240_000);
   afterAll(async () => {
-    service?.kill('SIGTERM');
-    await service?.ended;
+    await pipeline.stop();
     await database.close();
   });
 

@@ -36,7 +36,8 @@ export interface Status {
 }
 
 export interface SluiceService {
-  readonly folder: string;
+  /** Where the commands and the service run: the pipeline may be moved. */
+  folder: string;
   readonly port: number;
   /** Of the commands and the service; may be changed. */
   readonly env: Record<string, string>;
@@ -59,6 +60,8 @@ export interface SluiceService {
   metrics(): Promise<string>;
   /** Whether `sluice verify` finds these tables (none named: all) equal, by the rows themselves. */
   equal(...tables: string[]): Promise<boolean>;
+  /** All tables must be equal by one `sluice verify`; it waits for the lake. */
+  expectEqual(): Promise<void>;
   /** `sluice run --available-now` must end with 0. */
   caughtUp(): Promise<void>;
   contract(table: string): string;
@@ -72,23 +75,27 @@ export async function createService(
 ): Promise<SluiceService> {
   buildSluice();
   const port = await freePort();
-  const options = { cwd: folder, env: { ...env } };
+  const own = { ...env };
+  const options = () => ({ cwd: service.folder, env: own });
   mkdirSync(join(folder, 'contracts'), { recursive: true });
   let running: SluiceProcess | null = null;
-  const contractFile = (table: string): string => join(folder, `contracts/public.${table}.odcs.yaml`);
+  const contractFile = (table: string): string => join(service.folder, `contracts/public.${table}.odcs.yaml`);
   const service: SluiceService = {
     folder,
     port,
-    env: options.env,
+    env: own,
     async sluice(...args) {
-      const done = await runSluice(args, options);
+      const done = await runSluice(args, options());
       return { ...done, json: /^\s*\{/.test(done.out) ? parsed(done.out) : {} };
     },
     configure(text) {
-      writeFileSync(join(folder, 'sluice.yaml'), `${text.trim()}\nhttp: {port: ${port}}\nlogging: {level: error}\n`);
+      writeFileSync(
+        join(service.folder, 'sluice.yaml'),
+        `${text.trim()}\nhttp: {port: ${port}}\nlogging: {level: error}\n`,
+      );
     },
     async start(more = {}) {
-      const started = startSluice(['run'], { cwd: folder, env: { ...options.env, ...more } });
+      const started = startSluice(['run'], { cwd: service.folder, env: { ...own, ...more } });
       running = started;
       await waitFor('the service', async () => {
         if (started.child.exitCode !== null) throw new Error((await started.ended).err);
@@ -126,6 +133,10 @@ export async function createService(
     async equal(...tables) {
       const only = tables.length === 0 ? [] : ['--tables', tables.map((table) => `public.${table}`).join(',')];
       return (await service.sluice('verify', '--json', ...only)).json['equal'] === true;
+    },
+    async expectEqual() {
+      const { code, out, err } = await service.sluice('verify');
+      expect(code, out + err).toBe(0);
     },
     async caughtUp() {
       const { code, err } = await service.sluice('run', '--available-now');
