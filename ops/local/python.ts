@@ -9,6 +9,7 @@ import { runTool } from './toolchain.ts';
 export const READER_PACKAGES = ['deltalake==1.6.6', 'duckdb==1.5.5', 'duckdb-extension-delta==1.5.5'] as const;
 export const SPARK_PACKAGES = ['pyspark==4.1.4'] as const;
 const SPARK_DELTA = 'io.delta:delta-spark_4.1_2.13:4.4.0';
+const SPARK_KAFKA = 'org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1';
 
 /** Path of a python that has these packages, made on first use. @throws LocalServerError SERVER_UNAVAILABLE */
 export async function pythonWith(cache: string, packages: readonly string[] = READER_PACKAGES): Promise<string> {
@@ -26,4 +27,9 @@ export async function pythonWith(cache: string, packages: readonly string[] = RE
 /** Folder with Delta's jars for the Spark of SPARK_PACKAGES. @throws LocalServerError SERVER_UNAVAILABLE */
 export async function fetchSparkDelta(cache: string): Promise<string> {
   return fetchJars(resolve(cache), 'spark-delta-4.4.0', [SPARK_DELTA]);
+}
+
+/** Folder with the jars of Spark's Kafka source, for the same Spark. @throws LocalServerError SERVER_UNAVAILABLE */
+export async function fetchSparkKafka(cache: string): Promise<string> {
+  return fetchJars(resolve(cache), 'spark-kafka-4.1.1', [SPARK_KAFKA]);
 }

@@ -3,6 +3,7 @@
     judge.py rows    delta-rs|duckdb URI JSON
     judge.py changes delta-rs        URI JSON      (with _change_type, _commit_version)
     judge.py spark JSON                            (SQL statements, one result a line)
+    judge.py continue JSON                         (a query on a Kafka topic goes on from a checkpoint: [batch, partition, offset, value] a line)
 
 JSON: {"version": n, "from": n, "to": n, "storage": {...}, "extension": path, "jars": [...], "statements": [...]}
 """
@@ -48,8 +49,12 @@ def float_text(value, single):
     if single:
         for digits in range(1, 10):
             text = f"{value:.{digits - 1}e}"
-            if struct.pack("<f", float(text)) == struct.pack("<f", value):
-                break
+            try:
+                if struct.pack("<f", float(text)) == struct.pack("<f", value):
+                    break
+            except OverflowError:
+                # The greatest floats, rounded up to fewer digits, are none.
+                continue
         text = repr(float(text))
     return number_text(text)
 
@@ -203,29 +208,50 @@ def plain_column(field):
     return name
 
 
-def spark(options):
+def spark_session(options, settings):
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[1]").appName("judge")
     settings = {
         "spark.jars": ",".join(options["jars"]),
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
-        "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.warehouse.dir": options["warehouse"],
-        **options.get("settings", {}),
+        **settings,
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def continue_query(options):
+    session = spark_session(options, {})
+
+    def show(frame, batch):
+        for row in frame.selectExpr("partition", "offset", "cast(value as string) value").orderBy("partition", "offset").collect():
+            print(json.dumps([batch, row["partition"], row["offset"], row["value"]]), flush=True)
+
+    source = session.readStream.format("kafka").options(**options["source"]).load()
+    query = source.writeStream.foreachBatch(show).option("checkpointLocation", options["checkpoint"])
+    query.trigger(availableNow=True).start().awaitTermination()
+    session.stop()
+
+
+def spark(options):
+    settings = {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
+        "spark.databricks.delta.snapshotPartitions": "2",
+        **options.get("settings", {}),
+    }
+    session = spark_session(options, settings)
     for statement in options["statements"]:
         frame = session.sql(statement)
         rows = frame.selectExpr(*(plain_column(field) for field in frame.schema.fields)).collect()
@@ -240,5 +266,7 @@ if __name__ == "__main__":
         rows(arguments[0], arguments[1], parsed)
     elif command == "changes":
         changes(arguments[1], parsed)
+    elif command == "continue":
+        continue_query(parsed)
     else:
         spark(parsed)

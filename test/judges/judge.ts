@@ -10,7 +10,13 @@ import { readdirSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fetchSparkDelta, pythonWith, READER_PACKAGES, SPARK_PACKAGES } from '../../ops/local/python.ts';
+import {
+  fetchSparkDelta,
+  fetchSparkKafka,
+  pythonWith,
+  READER_PACKAGES,
+  SPARK_PACKAGES,
+} from '../../ops/local/python.ts';
 import { cacheFolder } from '../support/cache.ts';
 import { canonicalText } from '../support/canonical-rows.ts';
 
@@ -78,6 +84,25 @@ export async function withSpark(
     const options = JSON.stringify({ statements, settings, jars, warehouse });
     const output = await run(python, ['spark', options], { SPARK_LOCAL_IP: '127.0.0.1', TZ: 'UTC' });
     return lines(output).map((line) => (JSON.parse(line) as string[]).map(canonicalText).sort());
+  } finally {
+    await rm(warehouse, { recursive: true, force: true });
+  }
+}
+
+/** An unmodified Spark query on a Kafka topic goes on from a checkpoint folder, reads what is there, and ends: `[batch, partition, offset, value]` in order. */
+export async function continueWithSpark(
+  checkpoint: string,
+  source: Readonly<Record<string, string>>,
+): Promise<unknown[]> {
+  const python = await pythonWith(cacheFolder(), SPARK_PACKAGES);
+  const folder = await fetchSparkKafka(cacheFolder());
+  const jars = readdirSync(folder).map((name) => join(folder, name));
+  const warehouse = await mkdtemp(join(tmpdir(), 'sluice-spark-'));
+  try {
+    const options = JSON.stringify({ checkpoint, source, jars, warehouse });
+    return lines(await run(python, ['continue', options], { SPARK_LOCAL_IP: '127.0.0.1', TZ: 'UTC' })).map(
+      (line): unknown => JSON.parse(line),
+    );
   } finally {
     await rm(warehouse, { recursive: true, force: true });
   }
