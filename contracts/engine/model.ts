@@ -275,4 +275,13 @@ export function isClassified(column: Column): boolean {
   const word = column.classification?.toLowerCase() ?? 'public';
   return !UNCLASSIFIED.has(word);
 }
+/** It, or anything that stands inside it: an e-mail address in a document is one, too. */
+export function holdsClassified(column: Column): boolean {
+  return (
+    isClassified(column) ||
+    [...column.properties, column.items, column.mapKey, column.mapValue].some(
+      (inner) => inner !== null && holdsClassified(inner),
+    )
+  );
+}
 const UNCLASSIFIED: ReadonlySet<string> = new Set(['public', 'internal', 'open', 'none', 'unclassified', 'general']);

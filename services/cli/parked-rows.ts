@@ -1,12 +1,21 @@
 /** The quarantine as it lies in the lake: read without the service, by every table of the pipeline. */
+import { selectTable } from '../../contracts/engine/compile.ts';
+import { holdsClassified } from '../../contracts/engine/model.ts';
+import { parseContract } from '../../contracts/engine/parse.ts';
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import type { Snapshot } from '../../lakehouse/table/snapshot.ts';
-import { listQuarantine, type ListOptions, type QuarantineEntry } from '../ingest/quarantine-list.ts';
+import {
+  listQuarantine,
+  type IsClassified,
+  type ListOptions,
+  type QuarantineEntry,
+} from '../ingest/quarantine-list.ts';
 import { scanQuarantine } from '../ingest/quarantine-scan.ts';
 import { createShapeFeed } from '../ingest/shape-feed.ts';
 import { tableFolder } from '../ingest/table-target.ts';
 import type { Config } from '../runtime/config.ts';
 import { ConfigError } from '../runtime/errors.ts';
+import { contractFolder } from '../ingest/contract-files.ts';
 import { openLake } from './assemble/lake.ts';
 import { openLog } from './assemble/log.ts';
 import { parseTableName } from './table-name.ts';
@@ -36,7 +45,11 @@ export async function withParkedRows<T>(reload: () => Config, work: (rows: Parke
           const wanted = only === null ? names : [parseTableName(only)];
           const found: (QuarantineEntry & { table: string })[] = [];
           for (const { schema, table } of wanted)
-            for (const entry of await listQuarantine(await quarantineOf(lake, schema, table), options))
+            for (const entry of await listQuarantine(
+              await quarantineOf(lake, schema, table),
+              options,
+              await classifiedNow(config.contracts, schema, table),
+            ))
               found.push({ table: `${schema}.${table}`, ...entry });
           return found;
         },
@@ -65,6 +78,18 @@ export async function withParkedRows<T>(reload: () => Config, work: (rows: Parke
   } finally {
     await lake.close();
   }
+}
+
+/** Without a contract that can be read nobody knows what is private. */
+async function classifiedNow(folder: string, schema: string, table: string): Promise<IsClassified> {
+  const text = await contractFolder(folder).load(schema, table);
+  const contract = text === null ? null : parseContract(text.text, text.file).contract;
+  if (contract === null) return () => true;
+  const { columns } = selectTable(contract, { schema, table });
+  return (name) => {
+    const column = columns.find((candidate) => candidate.name === name);
+    return column === undefined || holdsClassified(column);
+  };
 }
 
 function quarantineOf(lake: ObjectStore, schema: string, table: string): Promise<Snapshot | null> {

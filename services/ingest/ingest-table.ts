@@ -29,7 +29,7 @@ import type { SinkResult } from './merge-sink.ts';
 import { createParkedKeys } from './parked-keys.ts';
 import type { ParkedKeys } from './parked-keys.ts';
 import { markConf, markFromConf } from './plan-conf.ts';
-import { dropQuarantined, listQuarantine, showQuarantine } from './quarantine-list.ts';
+import { classifiedIn, dropQuarantined, listQuarantine, showQuarantine } from './quarantine-list.ts';
 import { retryQuarantine } from './quarantine-retry.ts';
 import type { RetryResult } from './quarantine-retry.ts';
 import { replayBatch } from './replay-batch.ts';
@@ -385,7 +385,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     drop,
     replay,
     reopen: () => query.open(),
-    list: async (wanted) => listQuarantine(await target.quarantineSnapshot(), wanted),
+    list: async (wanted) => listQuarantine(await target.quarantineSnapshot(), wanted, await classifiedIn(usePlan)),
     async show(id) {
       await shapes.refresh();
       const using = await usePlan();

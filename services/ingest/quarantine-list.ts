@@ -32,6 +32,9 @@ export interface QuarantineEntry {
   readonly attempts: number;
 }
 
+/** Whether values of a column may not be shown, by the contract as it is now: it may have become private since the event came. */
+export type IsClassified = (column: string) => boolean;
+
 export interface ListOptions {
   readonly statuses: ReadonlySet<QuarantineStatus>;
   /** Only rows that failed this rule. */
@@ -39,12 +42,16 @@ export interface ListOptions {
   readonly limit: number;
 }
 
-export async function listQuarantine(snapshot: Snapshot | null, options: ListOptions): Promise<QuarantineEntry[]> {
+export async function listQuarantine(
+  snapshot: Snapshot | null,
+  options: ListOptions,
+  isClassified: IsClassified,
+): Promise<QuarantineEntry[]> {
   const entries: QuarantineEntry[] = [];
   if (snapshot === null) return entries;
   for await (const row of scanQuarantine(snapshot, { statuses: options.statuses, withBytes: false })) {
     if (options.ruleId !== null && !row.ruleIds.includes(options.ruleId)) continue;
-    entries.push(entryOf(row));
+    entries.push(entryOf(row, isClassified));
     if (entries.length >= options.limit) break;
   }
   return entries;
@@ -63,8 +70,14 @@ export async function showQuarantine(
   using: { readonly decode: RecordDecoder; readonly tablePlan: TablePlan },
 ): Promise<QuarantineDetail | null> {
   if (snapshot === null) return null;
+  const isClassified = classifiedBy(using.tablePlan);
   for await (const row of scanQuarantine(snapshot, { statuses: ANY, withBytes: true }))
-    if (row.id === id) return { ...entryOf(row), absentColumns: row.absentColumns, columns: columnsOf(row, using) };
+    if (row.id === id)
+      return {
+        ...entryOf(row, isClassified),
+        absentColumns: row.absentColumns,
+        columns: columnsOf(row, using.decode, isClassified),
+      };
   return null;
 }
 const ANY: ReadonlySet<QuarantineStatus> = new Set(['parked', 'healed', 'released', 'dropped']);
@@ -87,7 +100,19 @@ export async function dropQuarantined(
   return parked.length;
 }
 
-function entryOf(row: QuarantineRow): QuarantineEntry {
+/** A table that its contract stopped has no plan: nobody knows what is private in it. */
+export const classifiedIn = (plan: () => Promise<TablePlan>): Promise<IsClassified> =>
+  plan().then(classifiedBy, () => () => true);
+
+/** A column that the contract does not know may hold anything. */
+function classifiedBy({ fields }: Pick<TablePlan, 'fields'>): IsClassified {
+  const classified = new Map(fields.map((field) => [field.sourceName, field.classified]));
+  return (column) => classified.get(column) ?? true;
+}
+
+function entryOf(row: QuarantineRow, isClassified: IsClassified): QuarantineEntry {
+  // Which of the columns the value is of does not stand beside it.
+  const hidden = row.columns.some((column) => column !== null && isClassified(column));
   return {
     id: row.id,
     status: row.status,
@@ -95,7 +120,7 @@ function entryOf(row: QuarantineRow): QuarantineEntry {
     rules: row.ruleIds,
     codes: row.codes,
     messages: row.messages,
-    value: row.value,
+    value: row.value !== null && hidden ? MASK : row.value,
     contract: `${row.contractId}@${row.contractVersion}`,
     op: row.op,
     topic: row.topic,
@@ -110,17 +135,16 @@ function entryOf(row: QuarantineRow): QuarantineEntry {
 
 function columnsOf(
   row: QuarantineRow,
-  { decode, tablePlan }: { readonly decode: RecordDecoder; readonly tablePlan: TablePlan },
+  decode: RecordDecoder,
+  isClassified: IsClassified,
 ): Record<string, string | null> | null {
   const { topic, partition, offset, recordKey: key, recordValue: value, recordHeader: header } = row;
   try {
     const event = decode({ topic, partition, offset, key, value, header });
-    const classified = new Map(tablePlan.fields.map((field) => [field.sourceName, field.classified]));
     const shown: Record<string, string | null> = {};
     for (const [name, cell] of Object.entries(event.row)) {
       if (cell === undefined) continue;
-      // A column that the contract does not know may hold anything: it is masked, too.
-      shown[name] = cell === null ? null : (classified.get(name) ?? true) ? MASK : showValue(cell satisfies Cell);
+      shown[name] = cell === null ? null : isClassified(name) ? MASK : showValue(cell satisfies Cell);
     }
     return shown;
   } catch (error) {

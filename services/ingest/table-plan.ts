@@ -4,7 +4,7 @@ import type { Gate } from '../../contracts/engine/gate.ts';
 import { lakeColumnName } from '../../contracts/engine/lake-name.ts';
 import { lakeMapping, latePrivacyPlan, privacyPlan } from '../../contracts/engine/privacy.ts';
 import type { Hasher, PrivacyPlan } from '../../contracts/engine/privacy.ts';
-import { isClassified, keyColumns } from '../../contracts/engine/model.ts';
+import { holdsClassified, keyColumns } from '../../contracts/engine/model.ts';
 import type { OnUnrepresentable, TableContract, UnknownColumns } from '../../contracts/engine/model.ts';
 import { EPOCH_COLUMN, LSN_COLUMN, ORD_COLUMN } from '../../lakehouse/merge/position-columns.ts';
 import type { DeltaType, StructField, StructType } from '../../lakehouse/table/schema.ts';
@@ -86,7 +86,7 @@ export function buildTablePlan({ table, contract, gate, shape, lake, hasher }: T
       }),
       isKey: column.keyPosition > 0,
       onUnrepresentable: column.onUnrepresentable ?? table.onUnrepresentable ?? 'quarantine',
-      classified: isClassified(column),
+      classified: holdsClassified(column),
     });
   }
   const keySources = bag ? BAG_FIELDS.map(({ sourceName }) => sourceName) : keySourcesOf(table, shape);

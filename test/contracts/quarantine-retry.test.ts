@@ -116,6 +116,19 @@ update accounts set n = -1 where id = 30;`);
         expect(shown.out).not.toContain('Secret');
         expect(shown.out).not.toMatch(/mail\d/);
       }
+      // What becomes private later is masked in what was parked before, too.
+      const open = parked.rows.find(({ value }) => value === '500');
+      writeFileSync(
+        join(folder, 'contracts/public.accounts.odcs.yaml'),
+        contract(100).replace('{name: n, ', '{name: n, tags: [pii], '),
+      );
+      const masked = JSON.parse((await sluice('quarantine', 'list', '--json')).out) as typeof parked;
+      expect(masked.rows.find(({ id }) => id === open?.id)?.value).toBe('***');
+      const shown = JSON.parse((await sluice('quarantine', 'show', open?.id ?? '', '--json')).out) as {
+        row: { value: string; columns: Record<string, string> };
+      };
+      expect([shown.row.value, shown.row.columns['n'], shown.row.columns['id']]).toEqual(['***', '***', '1']);
+      writeFileSync(join(folder, 'contracts/public.accounts.odcs.yaml'), contract(100));
       for (const args of [['quarantine', 'list'], ['status'], ['status', '--json'], ['verify', '--json']])
         expect((await sluice(...args)).out).not.toContain('Secret');
       const status = JSON.parse((await sluice('status', '--json')).out) as { tables: { staleKeys: number }[] };

@@ -3,7 +3,7 @@ import type { ErrorObject } from 'ajv';
 
 import type { Action, Cell, Gate, GateOp, GateRow, Violation } from '../gate.ts';
 import type { Contract, UnknownColumns } from '../model.ts';
-import { isClassified } from '../model.ts';
+import { holdsClassified } from '../model.ts';
 import { maskValue, showValue } from '../privacy.ts';
 import type { RowRule } from './cel.ts';
 import type { ColumnCheck, ColumnPlan } from './column-plan.ts';
@@ -180,7 +180,7 @@ function valueAt(cell: Cell | undefined, instancePath: string): Cell | undefined
 
 function shown(plan: ColumnPlan, value: Cell | undefined): string | null {
   if (value === null || value === undefined) return null;
-  return isClassified(plan.column) ? maskValue(value) : showValue(value);
+  return holdsClassified(plan.column) ? maskValue(value) : showValue(value);
 }
 
 /** A rule whose column is absent, or already failed its type, is not evaluated: the first is counted. */

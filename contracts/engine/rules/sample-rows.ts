@@ -1,6 +1,6 @@
 /** Some of the rows that fail a rule, by their keys: read only when a run asks for them, and never with a classified value. */
 import type { GateRow } from '../gate.ts';
-import { isClassified, keyColumns } from '../model.ts';
+import { holdsClassified, keyColumns } from '../model.ts';
 import type { Rule, TableContract } from '../model.ts';
 import { MASK, showValue } from '../privacy.ts';
 import { mapContractColumn } from '../type-table.ts';
@@ -23,9 +23,9 @@ export async function sampleRows(
   const found: string[] = [];
   for await (const row of probe.rows(wanted)) {
     if (!failing.matches(row)) continue;
-    const key = keys.map((column) => (isClassified(column) ? MASK : cell(row, column.name))).join('/');
+    const key = keys.map((column) => (holdsClassified(column) ? MASK : cell(row, column.name))).join('/');
     const isKey = shown === null || shown.keyPosition > 0;
-    const value = isKey ? '' : ` ${shown.name}=${isClassified(shown) ? MASK : cell(row, shown.name)}`;
+    const value = isKey ? '' : ` ${shown.name}=${holdsClassified(shown) ? MASK : cell(row, shown.name)}`;
     found.push(`${key === '' ? 'row' : key}${value}`);
     if (found.length >= limit) break;
   }
