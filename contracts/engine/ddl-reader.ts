@@ -85,3 +85,50 @@ export function skipTo(reader: Reader, stops: readonly string[]): void {
     else reader.next();
   }
 }
+
+/** A type's words: up to a constraint's first word, a comma or the closing parenthesis; arguments and [] belong to it. */
+export function readType(reader: Reader): string {
+  const start = reader.peek()?.start ?? 0;
+  let end = start;
+  for (;;) {
+    const token = reader.peek();
+    if (token === undefined || token.text === ',' || token.text === ')') break;
+    if (token.kind === 'word' && COLUMN_WORDS.has(token.text)) break;
+    end = token.end;
+    if (token.text === '(') end = skipParentheses(reader);
+    else reader.next();
+  }
+  return reader.source.slice(start, end).replaceAll(/\s+/g, ' ').trim();
+}
+const COLUMN_WORDS: ReadonlySet<string> = new Set([
+  'not',
+  'null',
+  'default',
+  'primary',
+  'unique',
+  'check',
+  'references',
+  'constraint',
+  'collate',
+  'generated',
+  'storage',
+  'compression',
+  'deferrable',
+  'initially',
+  'using',
+]);
+
+/** The text of an expression up to the next constraint word at the same level. */
+export function expressionText(reader: Reader): string {
+  const start = reader.peek()?.start ?? 0;
+  let end = start;
+  for (;;) {
+    const token = reader.peek();
+    if (token === undefined || token.text === ',' || token.text === ')') break;
+    if (token.kind === 'word' && end > start && COLUMN_WORDS.has(token.text)) break;
+    end = token.end;
+    if (token.text === '(') end = skipParentheses(reader);
+    else reader.next();
+  }
+  return reader.source.slice(start, end).trim();
+}

@@ -26,8 +26,7 @@ function readToken(source: string, at: number): Read {
   if (/\s/.test(char)) return { kind: 'skip', text: '', end: at + 1 };
   if (source.startsWith('--', at))
     return { kind: 'skip', text: '', end: endOr(source.indexOf('\n', at), source.length) };
-  if (source.startsWith('/*', at))
-    return { kind: 'skip', text: '', end: endOr(source.indexOf('*/', at + 2), source.length - 2) + 2 };
+  if (source.startsWith('/*', at)) return { kind: 'skip', text: '', end: commentEnd(source, at) };
   if (char === "'") return readQuoted(source, at, "'", 'string');
   if (char === '"') return readQuoted(source, at, '"', 'name');
   const rest = source.slice(at, at + 200);
@@ -46,6 +45,18 @@ function readToken(source: string, at: number): Read {
   if (number !== undefined) return { kind: 'number', text: number, end: at + number.length };
   const mark = rest.startsWith('::') ? '::' : char;
   return { kind: 'mark', text: mark, end: at + mark.length };
+}
+
+/** PostgreSQL's comments nest. */
+function commentEnd(source: string, start: number): number {
+  const marks = /\/\*|\*\//g;
+  marks.lastIndex = start;
+  let depth = 0;
+  for (let mark = marks.exec(source); mark !== null; mark = marks.exec(source)) {
+    depth += mark[0] === '/*' ? 1 : -1;
+    if (depth === 0) return marks.lastIndex;
+  }
+  return source.length;
 }
 
 function readQuoted(source: string, at: number, quote: string, kind: 'string' | 'name'): Read {

@@ -3,13 +3,17 @@
  * pg_dump does, to catalog tables for `inferContract`. Tolerant: statements it does not know are passed over and listed.
  */
 import type { CatalogCheck, CatalogColumn, CatalogForeignKey, CatalogTable } from './catalog.ts';
+import { alterColumn, dropColumn, readDrop, readNewLabel, rename } from './ddl-alter.ts';
+import type { ColumnDraft, State, TableDraft } from './ddl-draft.ts';
 import {
   createReader,
+  expressionText,
   identifier,
   nameList,
   nameParts,
   parenthesised,
   qualifiedName,
+  readType,
   reference,
   skipParentheses,
   skipTo,
@@ -25,46 +29,23 @@ export interface DdlResult {
   readonly skipped: readonly { readonly line: number; readonly statement: string }[];
 }
 
-interface TableDraft {
-  readonly schema: string;
-  readonly table: string;
-  readonly columns: Map<string, ColumnDraft>;
-  readonly uniques: string[][];
-  readonly checks: CatalogCheck[];
-  readonly foreignKeys: CatalogForeignKey[];
-  comment: string | null;
-}
-interface ColumnDraft {
-  readonly name: string;
-  readonly type: string;
-  notNull: boolean;
-  keyPosition: number;
-  defaultText: string | null;
-  comment: string | null;
-}
-interface State {
-  readonly source: string;
-  readonly tables: Map<string, TableDraft>;
-  readonly enums: Map<string, string[]>;
-  readonly domains: Map<string, { readonly base: string; readonly notNull: boolean; readonly check: string | null }>;
-}
-
 export function readDdl(source: string): DdlResult {
-  const state: State = { source, tables: new Map(), enums: new Map(), domains: new Map() };
-  const skipped: { line: number; statement: string }[] = [];
+  const state: State = { source, passed: [], tables: new Map(), enums: new Map(), domains: new Map() };
   for (const tokens of statements(tokenise(source))) {
     const reader = createReader(source, tokens);
     if (readStatement(reader, state)) continue;
     const first = tokens[0];
     if (first === undefined || QUIET.has(first.text)) continue;
-    skipped.push({
-      line: source.slice(0, first.start).split('\n').length,
-      statement: tokens
-        .slice(0, 4)
-        .map((token) => token.text)
-        .join(' '),
-    });
+    const statement = tokens
+      .slice(0, 4)
+      .map((token) => token.text)
+      .join(' ');
+    state.passed.push({ at: first.start, statement });
   }
+  const skipped = state.passed.map(({ at, statement }) => ({
+    line: source.slice(0, at).split('\n').length,
+    statement,
+  }));
   return { tables: [...state.tables.values()].map((table) => finish(table, state)), skipped };
 }
 /** They say nothing about the shape of a table. */
@@ -79,6 +60,9 @@ const QUIET: ReadonlySet<string> = new Set([
   'commit',
   'drop',
   'analyze',
+  'update',
+  'delete',
+  'truncate',
 ]);
 
 function statements(tokens: readonly Token[]): Token[][] {
@@ -105,6 +89,8 @@ function readStatement(reader: Reader, state: State): boolean {
     return reader.take('schema') || reader.take('extension');
   }
   if (reader.take('alter', 'table')) return readAlter(reader, state);
+  if (reader.take('alter', 'type')) return readNewLabel(reader, state);
+  if (reader.take('drop', 'table')) return readDrop(reader, state);
   if (reader.take('comment', 'on')) return readComment(reader, state);
   return false;
 }
@@ -124,14 +110,24 @@ function readTable(reader: Reader, state: State): boolean {
   };
   do {
     if (reader.is(')')) break;
-    if (!readTableConstraint(reader, draft)) readColumn(reader, draft);
+    if (reader.is('like')) passOver(reader, state);
+    else if (!readTableConstraint(reader, draft)) readColumn(reader, draft);
     skipTo(reader, [',', ')']);
   } while (reader.take(','));
+  reader.take(')');
+  if (reader.is('inherits')) passOver(reader, state);
   state.tables.set(`${schema}.${table}`, draft);
   return true;
 }
 
-const CONSTRAINT_WORDS = ['constraint', 'primary', 'unique', 'check', 'foreign', 'exclude', 'like'];
+/** Columns that come from another table are not in this text. */
+function passOver(reader: Reader, state: State): void {
+  const [first, second] = [reader.next(), reader.peek()];
+  const of = second?.text === '(' ? reader.peek(1) : second;
+  state.passed.push({ at: first?.start ?? 0, statement: `${first?.text ?? ''} ${of?.text ?? ''}` });
+}
+
+const CONSTRAINT_WORDS = ['constraint', 'primary', 'unique', 'check', 'foreign', 'exclude'];
 
 function readTableConstraint(reader: Reader, draft: TableDraft): boolean {
   const first = reader.peek();
@@ -170,56 +166,22 @@ function readColumn(reader: Reader, draft: TableDraft): void {
     else if (reader.take('unique')) draft.uniques.push([name]);
     else if (reader.take('check')) draft.checks.push({ name: constraint, expression: parenthesised(reader) });
     else if (reader.take('references')) draft.foreignKeys.push(reference(reader, [name]));
+    else if (reader.take('generated', 'by', 'default')) continue;
     else if (reader.take('default')) column.defaultText = expressionText(reader);
     else if (reader.take('collate')) qualifiedName(reader);
-    else return;
+    else if (reader.take('on')) skipAction(reader);
+    else if (reader.take('as', 'identity')) column.notNull = true;
+    else if (reader.is('(')) skipParentheses(reader);
+    // generated, storage, deferrable and whatever comes: more may stand behind them.
+    else if (reader.peek() === undefined || reader.is(',') || reader.is(')')) return;
+    else reader.next();
   }
 }
 
-/** A type's words: up to a constraint's first word, a comma or the closing parenthesis; arguments and [] belong to it. */
-function readType(reader: Reader): string {
-  const start = reader.peek()?.start ?? 0;
-  let end = start;
-  for (;;) {
-    const token = reader.peek();
-    if (token === undefined || token.text === ',' || token.text === ')') break;
-    if (token.kind === 'word' && COLUMN_WORDS.has(token.text)) break;
-    end = token.end;
-    if (token.text === '(') end = skipParentheses(reader);
-    else reader.next();
-  }
-  return reader.source.slice(start, end).replaceAll(/\s+/g, ' ').trim();
-}
-const COLUMN_WORDS: ReadonlySet<string> = new Set([
-  'not',
-  'null',
-  'default',
-  'primary',
-  'unique',
-  'check',
-  'references',
-  'constraint',
-  'collate',
-  'generated',
-  'storage',
-  'compression',
-  'deferrable',
-  'initially',
-]);
-
-/** The text of an expression up to the next constraint word at the same level. */
-function expressionText(reader: Reader): string {
-  const start = reader.peek()?.start ?? 0;
-  let end = start;
-  for (;;) {
-    const token = reader.peek();
-    if (token === undefined || token.text === ',' || token.text === ')') break;
-    if (token.kind === 'word' && end > start && COLUMN_WORDS.has(token.text)) break;
-    end = token.end;
-    if (token.text === '(') end = skipParentheses(reader);
-    else reader.next();
-  }
-  return reader.source.slice(start, end).trim();
+/** ON DELETE SET NULL: no NULL and no DEFAULT of the column's own. */
+function skipAction(reader: Reader): void {
+  reader.next();
+  if (reader.take('set')) reader.next();
 }
 
 function readEnum(reader: Reader, state: State): boolean {
@@ -279,8 +241,14 @@ function readAlter(reader: Reader, state: State): boolean {
     } else if (reader.take('alter')) {
       reader.take('column');
       const column = draft.columns.get(identifier(reader));
-      if (column !== undefined && reader.take('set', 'not', 'null')) column.notNull = true;
-      else if (column !== undefined && reader.take('set', 'default')) column.defaultText = expressionText(reader);
+      if (column !== undefined) alterColumn(reader, draft, column);
+      understood = true;
+    } else if (reader.take('drop', 'column')) {
+      reader.take('if', 'exists');
+      dropColumn(draft, identifier(reader));
+      understood = true;
+    } else if (reader.take('rename')) {
+      rename(reader, draft, state);
       understood = true;
     }
     skipTo(reader, [',']);
@@ -326,8 +294,18 @@ function finish(draft: TableDraft, state: State): CatalogTable {
     comment: draft.comment,
     uniques: draft.uniques,
     checks,
-    foreignKeys: draft.foreignKeys,
+    foreignKeys: draft.foreignKeys.map((key) => ({ ...key, referenced: referencedBy(key, state) })),
   };
+}
+
+/** `REFERENCES other` means its key. */
+function referencedBy({ table, referenced }: CatalogForeignKey, state: State): readonly string[] {
+  if (referenced.length > 0) return referenced;
+  const other = [...state.tables.values()].find((candidate) => candidate.table === table);
+  return [...(other?.columns.values() ?? [])]
+    .filter(({ keyPosition }) => keyPosition > 0)
+    .toSorted((a, b) => a.keyPosition - b.keyPosition)
+    .map(({ name }) => name);
 }
 
 function finishColumn(column: ColumnDraft, draft: TableDraft, state: State, checks: CatalogCheck[]): CatalogColumn {

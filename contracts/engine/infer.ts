@@ -2,7 +2,7 @@
  * A contract for a live table: what the catalog knows (key, NOT NULL, UNIQUE, CHECK, enum labels, lengths, types) and nothing
  * it does not. The same catalog always gives the same text. What could not be mapped without a choice is listed, never guessed.
  */
-import type { CatalogColumn, CatalogTable } from './catalog.ts';
+import type { CatalogColumn, CatalogForeignKey, CatalogTable } from './catalog.ts';
 import { checkRules } from './infer-checks.ts';
 import type { Contract } from './model.ts';
 import { ContractError, parseContract } from './parse.ts';
@@ -116,7 +116,7 @@ function tableValue(table: CatalogTable, options: InferOptions, notes: InferNote
         severity: 'error',
       })),
     ],
-    relationships: (table.foreignKeys ?? []).flatMap((key) => relationship(table.table, key)),
+    relationships: (table.foreignKeys ?? []).flatMap((key) => relationship(table.table, key, notes)),
     properties: table.columns.map((column, index) =>
       columnValue(column, {
         id: freshId(column.name, `c${index + 1}`, ids),
@@ -228,13 +228,14 @@ function noteType(column: CatalogColumn, mapping: TypeMapping, notes: InferNote[
   });
 }
 
-function relationship(
-  table: string,
-  key: { readonly columns: readonly string[]; readonly table: string; readonly referenced: readonly string[] },
-): PlainMap[] {
+function relationship(table: string, key: CatalogForeignKey, notes: InferNote[]): PlainMap[] {
   const names = [table, key.table, ...key.columns, ...key.referenced];
   // The standard's references are plain words joined by a dot; other names cannot be written.
-  if (!names.every((name) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name))) return [];
+  if (!names.every((name) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name))) {
+    const message = `the foreign key to ${key.table} was left out: the standard's references have no place for such a name`;
+    notes.push({ code: 'NOT_REPRESENTABLE', column: key.columns[0] ?? null, message });
+    return [];
+  }
   const from = key.columns.map((column) => `${table}.${column}`);
   const to = key.referenced.map((column) => `${key.table}.${column}`);
   const [fromOne] = from;
