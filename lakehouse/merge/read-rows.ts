@@ -2,6 +2,9 @@
 import { storeSource } from '../parquet/byte-source.ts';
 import { decodeParquet, decodeRowGroups } from '../parquet/decode.ts';
 import { openParquet, type ParquetFile } from '../parquet/footer.ts';
+import { ParquetError } from '../parquet/parquet-error.ts';
+import { dataFileError } from '../read/file-rows.ts';
+import { StoreError } from '../store/store.ts';
 import type { AddFile } from '../table/actions.ts';
 import { mappingMode, physicalName } from '../table/column-mapping.ts';
 import type { ColumnBatch, ColumnVector } from '../table/column.ts';
@@ -14,7 +17,7 @@ import { partitionColumn } from '../read/partition-column.ts';
 /** What reading a file of a table takes of its snapshot. */
 export type FileTable = Pick<Snapshot, 'store' | 'version' | 'metadata'>;
 
-export function openDataFile(snapshot: FileTable, file: AddFile): Promise<ParquetFile> {
+export async function openDataFile(snapshot: FileTable, file: AddFile): Promise<ParquetFile> {
   const key = keyOfPath(file.path, snapshot.store.uri);
   if (key === null)
     throw new TableError(
@@ -22,7 +25,22 @@ export function openDataFile(snapshot: FileTable, file: AddFile): Promise<Parque
       { table: snapshot.store.uri, version: snapshot.version, file: file.path },
       'the file lies outside of the table (a shallow clone); such a table can be read, not merged into',
     );
-  return openParquet(storeSource(snapshot.store, key, Number(file.size)));
+  return named(snapshot, file, () => openParquet(storeSource(snapshot.store, key, Number(file.size))));
+}
+
+/** Damage of a file as an error that names table, version and file. What another try may cure stays what it is. */
+async function named<T>(snapshot: FileTable, file: AddFile, read: () => Promise<T>): Promise<T> {
+  try {
+    return await read();
+  } catch (error) {
+    const mayBeWhole = error instanceof StoreError && error.code === 'STORE_TRUNCATED';
+    if (mayBeWhole && (await sizeOf(snapshot, file)) === Number(file.size)) throw error;
+    throw error instanceof ParquetError || error instanceof StoreError ? dataFileError(snapshot, file, error) : error;
+  }
+}
+
+async function sizeOf({ store }: FileTable, file: AddFile): Promise<number | null> {
+  return (await store.head(keyOfPath(file.path, store.uri) ?? ''))?.sizeBytes ?? null;
 }
 
 /** The fields' columns for the given rows (ascending), or all rows. */
@@ -35,10 +53,12 @@ export async function readRows(
 ): Promise<ColumnBatch> {
   const stored = storedFields(snapshot, fields);
   const columnMapping = mappingMode(snapshot.metadata);
-  const batch = await decodeParquet(
-    opened,
-    { type: 'struct', fields: stored },
-    rows === undefined ? { columnMapping } : { columnMapping, rows },
+  const batch = await named(snapshot, file, () =>
+    decodeParquet(
+      opened,
+      { type: 'struct', fields: stored },
+      rows === undefined ? { columnMapping } : { columnMapping, rows },
+    ),
   );
   return withPartitions(snapshot, file, fields, batch, rows?.length ?? opened.rowCount);
 }
@@ -51,10 +71,17 @@ export async function* readRowGroups(
 ): AsyncGenerator<{ readonly rowStart: number; readonly batch: ColumnBatch }> {
   const opened = await openDataFile(snapshot, file);
   const schema = { type: 'struct' as const, fields: storedFields(snapshot, fields) };
-  for await (const { rowStart, batch } of decodeRowGroups(opened, schema, {
-    columnMapping: mappingMode(snapshot.metadata),
-  }))
-    yield { rowStart, batch: withPartitions(snapshot, file, fields, batch, batch.rowCount) };
+  const groups = decodeRowGroups(opened, schema, { columnMapping: mappingMode(snapshot.metadata) });
+  try {
+    for (;;) {
+      const next = await named(snapshot, file, () => groups.next());
+      if (next.done === true) return;
+      const { rowStart, batch } = next.value;
+      yield { rowStart, batch: withPartitions(snapshot, file, fields, batch, batch.rowCount) };
+    }
+  } finally {
+    await groups.return(undefined);
+  }
 }
 
 function storedFields(snapshot: FileTable, fields: readonly StructField[]): StructField[] {

@@ -26,12 +26,16 @@ export interface LoggedFile {
 
 const NO_ROWS: RowSet = new Uint32Array(0);
 
-export function vectorRows(snapshot: Snapshot, vector: DeletionVectorDescriptor | null): Promise<RowSet> {
-  if (vector === null) return Promise.resolve(NO_ROWS);
-  return readDeletionVector(snapshot.store, vector, async (uri, start, end) => {
-    const { store, key } = outside(snapshot, uri);
-    return store.get(key, { start, end });
-  });
+export async function vectorRows(snapshot: Snapshot, vector: DeletionVectorDescriptor | null): Promise<RowSet> {
+  if (vector === null) return NO_ROWS;
+  try {
+    return await readDeletionVector(snapshot.store, vector, async (uri, start, end) => {
+      const { store, key } = outside(snapshot, uri);
+      return store.get(key, { start, end });
+    });
+  } catch (error) {
+    throw error instanceof TableError ? error.at({ version: snapshot.version }) : error;
+  }
 }
 
 /** Live rows of a file as batches, a row group at a time; `deleted` are the rows its vector hides. */
@@ -117,7 +121,11 @@ function withPartitions(
 }
 
 /** Faults of a data file as errors that name table, version and file. */
-export function dataFileError(snapshot: Snapshot, file: Pick<LoggedFile, 'path'>, error: unknown): unknown {
+export function dataFileError(
+  snapshot: Pick<Snapshot, 'store' | 'version'>,
+  file: Pick<LoggedFile, 'path'>,
+  error: unknown,
+): unknown {
   const place = { table: snapshot.store.uri, version: snapshot.version, file: file.path };
   if (error instanceof StoreError && error.code === 'STORE_NOT_FOUND')
     return new TableError('DATA_FILE_MISSING', place, 'a data file is gone; run fsck', { cause: error });

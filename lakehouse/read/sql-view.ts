@@ -1,7 +1,7 @@
 /**
  * A version of a table as a DuckDB view over its files: deletion vectors as an anti-join by file and row, partition values
  * by a join, missing columns as NULL, every column cast to its declared type. What DuckDB would not read rightly (column
- * mapping, void and variant columns, 2-level lists) is first written anew by our own reader.
+ * mapping, void and variant columns, 2-level lists, Hadoop's LZ4) is first written anew by our own reader.
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -33,6 +33,9 @@ export interface DiskBudget {
   /** Which data file each local file is, or is a copy of. */
   readonly files: Map<string, { readonly snapshot: Snapshot; readonly file: AddFile }>;
 }
+
+/** The LZ4 frames of Hadoop, which DuckDB does not read; the name is the only sign before the pages. */
+const OLD_LZ4 = /\.lz4(?:hadoop)?\.parquet$/;
 
 /** Files fetched at a time. */
 const FETCHES = 4;
@@ -178,6 +181,7 @@ async function mustConvert(
   const read = { type: 'struct' as const, fields };
   if (mappingMode(snapshot.metadata) !== 'none' || usesType(read, 'void') || usesType(read, 'variant')) return true;
   if (snapshot.schema.fields.some((field) => VIRTUAL.has(field.name.toLowerCase()))) return true;
+  if (files.some(({ path }) => OLD_LZ4.test(path))) return true;
   if (!fields.some((field) => hasList(field.type))) return false;
   for (const file of files) {
     const key = keyOfPath(file.path, snapshot.store.uri);

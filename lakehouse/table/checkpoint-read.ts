@@ -48,7 +48,7 @@ function unreadable(store: ObjectStore, checkpoint: CheckpointFiles, error: unkn
   return new TableError(
     'CHECKPOINT_UNREADABLE',
     { table: store.uri, version: checkpoint.version, file: checkpoint.files[0]?.key ?? '' },
-    `the checkpoint cannot be read: ${error instanceof Error ? error.message : 'unreadable'}; write a new one (sluice table checkpoint)`,
+    `the checkpoint cannot be read: ${error instanceof Error ? error.message : 'unreadable'}`,
     { cause: error },
   );
 }

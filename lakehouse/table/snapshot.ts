@@ -15,7 +15,7 @@ import { object, visitCommit } from './action-json.ts';
 import { readCheckpoint } from './checkpoint-read.ts';
 import type { FileSet } from './file-set.ts';
 import { parseLossless } from './lossless-json.ts';
-import { LAST_CHECKPOINT } from './log-files.ts';
+import { LAST_CHECKPOINT, commitKey } from './log-files.ts';
 import { readCommit, readCommitsFrom, replaySteps } from './log-reader.ts';
 import { listLog, planSteps } from './log-segment.ts';
 import type { CheckpointFiles, LogListing, LogStep } from './log-segment.ts';
@@ -195,6 +195,8 @@ async function openListed(
         },
       );
     } catch (error) {
+      if (error instanceof TableError && error.code === 'PROTOCOL_UNSUPPORTED')
+        throw error.at({ version: target, ...(await protocolFile(store, listing, target, backoff)) });
       if (!(error instanceof TableError) || !OTHERWISE_READABLE.has(error.code)) throw error;
       // The first failure is the one to report: the later candidates only tried to do without it.
       failure ??= error;
@@ -202,6 +204,23 @@ async function openListed(
   }
   if (failure !== null) throw explain(failure, listing, target, table);
   throw new TableError('LOG_HOLE', { table, version: target }, 'no checkpoint lies at or before this version');
+}
+
+/** A protocol changes rarely, and then the newest commits did it; the name of the file is no more than a help. */
+const LOOK_BACK_COMMITS = 64n;
+
+/** The newest commit up to `target` that changed the protocol, where the listing has it. */
+async function protocolFile(
+  store: ObjectStore,
+  { commits }: LogListing,
+  target: bigint,
+  backoff: Backoff,
+): Promise<{ readonly file?: string }> {
+  for (let version = target; commits.has(version) && target - version < LOOK_BACK_COMMITS; version--) {
+    const commit = await readCommit(store, version, backoff);
+    if (commit !== null && commit.protocol !== null) return { file: commitKey(version) };
+  }
+  return {};
 }
 
 /** A time travel below the cleaned-up part is a question about history, not a broken log. */

@@ -45,11 +45,18 @@ export interface TableErrorPlace {
 export class TableError extends Error {
   readonly code: TableErrorCode;
   readonly place: TableErrorPlace;
+  readonly #what: string;
   constructor(code: TableErrorCode, place: TableErrorPlace, message: string, options?: { cause?: unknown }) {
     super(`${message} [${describe(place)}]`, options);
     this.name = 'TableError';
     this.code = code;
     this.place = place;
+    this.#what = message;
+  }
+
+  /** The same error, of a place that is known better further up; what it names already stays. */
+  at(place: Partial<TableErrorPlace>): TableError {
+    return new TableError(this.code, { ...place, ...this.place }, this.#what, { cause: this.cause });
   }
 }
 

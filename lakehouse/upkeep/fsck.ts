@@ -1,7 +1,7 @@
 /**
  * Checks a table against its log: does everything that the log names stand there, as the log describes it? Reads only.
  *
- *   always:  log without holes; each live file there, of the size the log says; each vector readable (size, CRC-32,
+ *   always:  log without holes; checkpoints readable; each live file there, of the size the log says; each vector readable (size, CRC-32,
  *            cardinality) and smaller than its file; numRecords there where a vector needs it; fences that commits name
  *   deep:    each file's rows read: row count against the statistics, no value outside of its bounds
  *
@@ -26,11 +26,14 @@ import { parseStats } from '../table/stats-read.ts';
 import { TableError } from '../table/table-error.ts';
 import { checksumFaults, checksumKey, readChecksum } from '../table/version-checksum.ts';
 import { outOfBounds } from './check-bounds.ts';
+import { damagedCheckpoints } from './check-checkpoints.ts';
 import { keysOf, referencedKeys } from './referenced-files.ts';
 import { kindOf } from './vacuum.ts';
 
 export type FindingKind =
   | 'log-unreadable'
+  /** Readers do without it, by an older one or by the commits. */
+  | 'checkpoint-unreadable'
   /** A version's checksum file does not agree with the log, or cannot be read. */
   | 'checksum-wrong'
   | 'file-missing'
@@ -94,6 +97,12 @@ export async function fsck(store: ObjectStore, options: FsckOptions = {}): Promi
     if (standing && options.deep === true) await checkRows(snapshot, file, say);
   }
   await checkChecksum(snapshot, listed, backoff, say);
+  for (const { file, message } of await damagedCheckpoints(store, options.deep === true ? 'all' : 'newest', backoff))
+    say(
+      'checkpoint-unreadable',
+      file,
+      `${message}; write a new one (sluice table checkpoint), and keep the commits before it until then`,
+    );
   await checkHistory(store, listed, backoff, say);
   return { version: snapshot.version, filesChecked, findings, orphans: orphansOf(snapshot, listed) };
 }

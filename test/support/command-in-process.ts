@@ -1,4 +1,4 @@
-/** One command of ours run in this process, over a lake folder and no other settings: what it printed, its exit code, its error. */
+/** One command of ours run in this process, over a lake folder, with few other settings or none: what it printed, its exit code, its error. */
 import { Command } from 'commander';
 import type { CliContext } from '../../services/cli/command.ts';
 import { explainFailure } from '../../services/cli/explain-failure.ts';
@@ -6,6 +6,7 @@ import { parseConfig } from '../../services/runtime/config.ts';
 
 export interface CommandResult {
   readonly out: string;
+  readonly err: string;
   readonly code: number;
   readonly error: string;
 }
@@ -14,17 +15,20 @@ export async function runCommand(
   lake: string,
   register: (program: Command, context: CliContext) => void,
   args: readonly string[],
+  settings = '',
 ): Promise<CommandResult> {
   let out = '';
+  let err = '';
   let code = -1;
   let error = '';
   const context: CliContext = {
     env: {},
     cwd: lake,
     out: (text) => void (out += text),
-    err: () => {},
+    err: (text) => void (err += text),
     isTty: false,
-    loadConfig: () => parseConfig({ text: `lake: {uri: ${lake}}`, file: 'sluice.yaml', env: {}, readFile: () => '' }),
+    loadConfig: () =>
+      parseConfig({ text: `lake: {uri: ${lake}}\n${settings}`, file: 'sluice.yaml', env: {}, readFile: () => '' }),
     signal: new AbortController().signal,
     run:
       (action) =>
@@ -41,5 +45,5 @@ export async function runCommand(
   const program = new Command('sluice').exitOverride();
   register(program, context);
   await program.parseAsync(['node', 'sluice', ...args]);
-  return { out, code, error };
+  return { out, err, code, error };
 }

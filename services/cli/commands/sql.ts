@@ -1,6 +1,6 @@
-import { appendFileSync, closeSync, openSync } from 'node:fs';
+import { appendFileSync, closeSync, existsSync, openSync } from 'node:fs';
 import { copyFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { Option } from 'commander';
 import { quoteName, type SqlResult } from '../../../lakehouse/read/duckdb.ts';
 import { SqlError } from '../../../lakehouse/read/sql-error.ts';
@@ -64,10 +64,11 @@ async function sql(query: string, flags: Flags, context: CliContext): Promise<Ex
   const output = flags.output === undefined ? null : resolve(context.cwd, flags.output);
   if (format === 'parquet' && output === null)
     throw new ConfigError('parquet is not for a terminal', 'name a file with --output');
+  if (output !== null && !existsSync(dirname(output))) throw cannotWrite(output, 'its folder does not exist');
   const named = namedTables(flags.table);
   const open = (table: TableName): Promise<Snapshot> => snapshotOf(table, named, flags, context);
   await runSql(query, { resolve: open }, async (run) => {
-    if (format === 'parquet' && output !== null) await copyFile(await run.parquet(), output);
+    if (format === 'parquet' && output !== null) await copyOut(await run.parquet(), output);
     else if (output === null) await print(await run.rows(), format, context.out);
     else await printTo(output, run, format);
   });
@@ -77,12 +78,33 @@ async function sql(query: string, flags: Flags, context: CliContext): Promise<Ex
 async function printTo(path: string, run: SqlRun, format: string): Promise<void> {
   // The query starts before the file is touched: a refused one leaves what stands there.
   const result = await run.rows();
-  const file = openSync(path, 'w');
+  const file = openOut(path);
   try {
     await print(result, format, (text) => appendFileSync(file, text));
   } finally {
     closeSync(file);
   }
+}
+
+function openOut(path: string): number {
+  try {
+    return openSync(path, 'w');
+  } catch (error) {
+    throw cannotWrite(path, error);
+  }
+}
+
+async function copyOut(from: string, to: string): Promise<void> {
+  try {
+    await copyFile(from, to);
+  } catch (error) {
+    throw cannotWrite(to, error);
+  }
+}
+
+function cannotWrite(path: string, why: unknown): ConfigError {
+  const reason = why instanceof Error && 'code' in why ? String(why.code) : String(why);
+  return new ConfigError(`cannot write ${path}: ${reason}`, 'name a file in a folder that you may write to');
 }
 
 async function print(result: SqlResult, format: string, write: Write): Promise<void> {
