@@ -15,7 +15,7 @@ import { loadReaderState } from '../reader/reader-state.ts';
 import { startReader } from '../reader/reader.ts';
 import { dropSlot, findSlot } from '../reader/slot.ts';
 import { assertNotBuilt } from '../replay/replay/build-table.ts';
-import { settleSwap } from '../replay/replay/table-swap.ts';
+import { settleSwap } from '../replay/replay/swap-steps.ts';
 import type { ReaderHandle } from '../reader/reader-options.ts';
 import type { PostgresSource } from '../reader/source.ts';
 import { systemClock } from '../stream/triggers.ts';

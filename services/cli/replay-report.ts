@@ -4,7 +4,7 @@ import type { BuildDiff } from '../replay/replay/diff-build.ts';
 import type { ReplayEstimate } from '../replay/replay/estimate.ts';
 import type { InPlaceResult } from '../replay/replay/in-place.ts';
 import type { BuildRecord, SwapRecord } from '../replay/replay/replay-record.ts';
-import type { SwapResult } from '../replay/replay/table-swap.ts';
+import type { SwapResult } from '../replay/replay/swap-steps.ts';
 import { formatLsn } from '../log/position.ts';
 import type { SluiceError } from '../runtime/errors.ts';
 import { formatBytes, formatTime } from './print-columns.ts';

@@ -58,8 +58,12 @@ stream: {trigger: 100ms}`,
     await waitFor('the first snapshot', () => pipeline.equal(), { everyMs: 300 });
   }, 200_000);
   afterAll(async () => {
-    await pipeline.stop().finally(() => kafka.stop());
-    await database.close();
+    try {
+      await pipeline.stop();
+    } finally {
+      await kafka.stop();
+      await database.close();
+    }
   });
 
   it('is CREDENTIALS(log), and passes with the right one in its file', async () => {

@@ -14,7 +14,7 @@ import { parseRangePoint } from '../../replay/replay/range-point.ts';
 import { resolveRange } from '../../replay/replay/range.ts';
 import type { ReplayJobState } from '../../replay/replay/replay-jobs.ts';
 import { listBuilds, listSwaps, readBuild } from '../../replay/replay/replay-record.ts';
-import type { SwapResult } from '../../replay/replay/table-swap.ts';
+import type { SwapResult } from '../../replay/replay/swap-steps.ts';
 import { ConfigError, ExitCode, SluiceError } from '../../runtime/errors.ts';
 import { withConfig, type CliContext, type CommandModule } from '../command.ts';
 import { fetchKeys } from '../repair-table.ts';

@@ -5,7 +5,9 @@ import { idOf, type TableId } from './build-table.ts';
 import { replayInPlace, type InPlaceResult } from './in-place.ts';
 import type { ReplayParts } from './parts.ts';
 import { parseRangePoint } from './range-point.ts';
-import { swapTable, undoSwap, type SwapResult } from './table-swap.ts';
+import type { SwapResult } from './swap-steps.ts';
+import { undoSwap } from './swap-undo.ts';
+import { swapTable } from './table-swap.ts';
 
 export type ReplayOrder =
   | { readonly kind: 'in-place'; readonly table: TableId; readonly from: string; readonly to: string }

@@ -6,59 +6,42 @@
  *
  * Readers open the table by its path, as ever, and see the old rows or the new ones. The commit carries the stream's place too
  * (offsets, marks, batch number), so that the owner goes on exactly behind what the new rows hold. The old rows stay in the
- * history: the way back is a RESTORE with the old place, and the events since then run again. `settleSwap` finishes what was
- * killed half-way, or takes it back, before the table is used.
+ * history: the way back is in swap-undo.ts. `settleSwap` finishes what was killed half-way, or takes it back, before the table
+ * is used.
  */
 import type { ObjectStore } from '../../../lakehouse/store/store.ts';
-import { subStore } from '../../../lakehouse/store/sub-store.ts';
-import type { Commit, TxnAction } from '../../../lakehouse/table/actions.ts';
 import { openSnapshot, type Snapshot } from '../../../lakehouse/table/snapshot.ts';
 import { copyObjects, objectsOf, replaceRows } from '../../../lakehouse/upkeep/replace-rows.ts';
-import { restoreTable } from '../../../lakehouse/upkeep/restore.ts';
 import { FENCE_MEMBER } from '../../../lakehouse/merge/fences.ts';
 import type { OwnedTable } from '../../ingest/ingest-options.ts';
 import type { IngestTable } from '../../ingest/ingest-table.ts';
-import { tableFolder } from '../../ingest/table-target.ts';
-import { txnsOf, type CommittedPosition, type StreamPosition } from '../../ingest/txn-ids.ts';
+import type { CommittedPosition, StreamPosition } from '../../ingest/txn-ids.ts';
 import { formatLsn, type Lsn } from '../../log/position.ts';
-import { dataTopic } from '../../log/topics.ts';
-import { ExitCode, SluiceError } from '../../runtime/errors.ts';
-import { openCheckpoint } from '../../stream/checkpoint.ts';
 import { hashOf, idOf, openBuild, placeOf, type TableId } from './build-table.ts';
-import { isWithin, sameOffsets, timelineUpTo, walkMarks } from './marks.ts';
-import { openStepped, stepTo, type ReplayParts } from './parts.ts';
-import { placeRecord, streamPlace } from './place-record.ts';
-import {
-  buildContracts,
-  forgetSwap,
-  keepContract,
-  keptContract,
-  readBuild,
-  readSwap,
-  REPLAY_FORMAT,
-  writeSwap,
-} from './replay-record.ts';
+import { isWithin, sameOffsets } from './marks.ts';
+import type { ReplayParts } from './parts.ts';
+import { placeRecord } from './place-record.ts';
+import { buildContracts, keepContract, readBuild, readSwap, REPLAY_FORMAT, writeSwap } from './replay-record.ts';
 import type { BuildRecord, SwapRecord } from './replay-record.ts';
 import { COPY_FRESH_MS, copyAhead, copyFences } from './swap-copy.ts';
-import { quarantineAt, replaceQuarantine } from './swap-quarantine.ts';
+import { replaceQuarantine } from './swap-quarantine.ts';
+import {
+  finish,
+  livePlace,
+  noteBatch,
+  notReady,
+  quarantineStore,
+  refuseOwners,
+  settleSwap,
+  storeOf,
+  swapAppId,
+  txnActions,
+  versionText,
+  wholly,
+  type SwapOptions,
+  type SwapResult,
+} from './swap-steps.ts';
 
-export interface SwapOptions {
-  readonly signal: AbortSignal;
-  /** 0 to 1, of the work that can be foreseen. */
-  readonly onProgress: (progress: number) => void;
-}
-
-export interface SwapResult {
-  readonly table: string;
-  readonly into: string;
-  readonly version: string;
-  readonly lsn: string;
-  readonly copiedBytes: number;
-  /** The table's contract is another one now. */
-  readonly contractChanged: boolean;
-}
-
-const swapAppId = (name: string): string => `${name}/swap`;
 const WAIT_MS = 120_000;
 const POLL_MS = 100;
 
@@ -162,126 +145,6 @@ async function swapInTurn(
   };
 }
 
-/** Switches back: rows, quarantine, contract and place as they were; then what the log has had since is applied to them. */
-export async function undoSwap(
-  parts: ReplayParts,
-  owner: OwnedTable,
-  table: TableId,
-  options: SwapOptions,
-): Promise<SwapResult> {
-  const done = await owner.exclusive((live) =>
-    wholly(parts, table, live, () => undoInTurn(parts, owner, live, table, options)),
-  );
-  if (owner.state() !== 'STREAMING' && owner.state() !== 'PAUSED') owner.resume();
-  return done;
-}
-
-/** What fails half-way is finished or taken back at once, and not only when the service is started again. */
-async function wholly<T>(parts: ReplayParts, table: TableId, live: IngestTable, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    // The same is tried again when the table is next opened; the first failure is the one to tell.
-    await settleSwap(parts, table).catch(() => undefined);
-    await live.reopen().catch(() => undefined);
-    throw error;
-  }
-}
-
-async function undoInTurn(
-  parts: ReplayParts,
-  owner: OwnedTable,
-  live: IngestTable,
-  table: TableId,
-  options: SwapOptions,
-): Promise<SwapResult> {
-  await settleSwap(parts, table);
-  const before = await readSwap(parts.lake, idOf(table));
-  if (before === null || before.kind !== 'swap')
-    throw notReady(`${idOf(table)} was not swapped`, '`sluice replay --list` shows what was');
-  const place = streamPlace(before.place);
-  await assertHeld(parts, table, place);
-  const current = await owner.target.snapshot();
-  const now = await livePlace(parts, table, current);
-  if (current === null || now === null) throw notReady(`${idOf(table)} has no rows`, 'look at `sluice status`');
-  const number = before.number + 1;
-  const undo: SwapRecord = {
-    ...before,
-    kind: 'undo',
-    phase: 'begun',
-    number,
-    version: String(current.version),
-    place: placeRecord(now),
-    quarantineVersion: versionText(await owner.target.quarantineSnapshot()),
-    contractBefore: before.contractAfter,
-    contractAfter: before.contractBefore,
-    atMs: parts.now(),
-    previous: before,
-  };
-  await writeSwap(parts.lake, undo);
-  await parts.failpoint('after-swap-record');
-  await quarantineAt(quarantineStore(parts, table), before.quarantineVersion);
-  await parts.failpoint('before-swap-commit');
-  const batchId = now.batchId + 1n;
-  const restored = await restoreTable(storeOf(parts, table), BigInt(before.version), {
-    txns: txnActions(parts, batchId, place, number),
-    parameters: { 'sluice.batch': String(batchId), 'sluice.swap': String(number) },
-    onWinners: (winners) => refuseOwners(parts, table, winners),
-  });
-  await parts.failpoint('after-swap-commit');
-  await finish(parts, table, undo);
-  await noteBatch(parts, table, batchId, place);
-  options.onProgress(0.5);
-  await runAgain(parts, owner, table, place);
-  await live.reopen();
-  return {
-    table: idOf(table),
-    into: before.into,
-    version: String(restored.version ?? restored.snapshot.version),
-    lsn: formatLsn((live.committed()?.lsn ?? place.lsn) as Lsn),
-    copiedBytes: 0,
-    contractChanged: undo.contractBefore !== undo.contractAfter,
-  };
-}
-
-/** The stream's own marks up to here were forgotten: the events since the swap go along marks that are read anew. */
-async function runAgain(parts: ReplayParts, owner: OwnedTable, table: TableId, place: StreamPosition): Promise<void> {
-  let newest = 0;
-  await walkMarks(parts.log.reader, parts.name, (mark) => (newest = mark.sequence), place.progressOffset);
-  const timeline = await timelineUpTo(parts.log.reader, parts.name, newest, place.progressOffset);
-  // Closed with the owner's target, and not before.
-  const { table: again } = await openStepped(parts, {
-    ...table,
-    target: owner.target,
-    contracts: parts.contracts,
-    timeline,
-  });
-  await stepTo(again, newest);
-}
-
-/** Finishes a swap whose commit stands, or takes back what one without a commit left behind. Called before a table is used. */
-export async function settleSwap(parts: ReplayParts, table: TableId): Promise<void> {
-  const record = await readSwap(parts.lake, idOf(table));
-  if (record === null || record.phase === 'done') return;
-  const snapshot = await openSnapshot(storeOf(parts, table));
-  if ((snapshot.txns.get(swapAppId(parts.name))?.version ?? 0n) >= BigInt(record.number)) {
-    await finish(parts, table, record);
-    return;
-  }
-  await quarantineAt(quarantineStore(parts, table), record.quarantineVersion);
-  if (record.previous === null) await forgetSwap(parts.lake, idOf(table));
-  else await writeSwap(parts.lake, record.previous);
-}
-
-/** The table's contract follows its rows. */
-async function finish(parts: ReplayParts, table: TableId, record: SwapRecord): Promise<void> {
-  if (record.contractAfter !== null && record.contractAfter !== record.contractBefore) {
-    const text = await keptContract(parts.lake, record.contractAfter);
-    if (text !== null) await parts.contracts.save(table.schema, table.table, text);
-  }
-  await writeSwap(parts.lake, { ...record, phase: 'done', previous: null });
-}
-
 async function swappable(parts: ReplayParts, table: TableId, into: TableId): Promise<BuildRecord> {
   const record = await readBuild(parts.lake, idOf(into));
   if (record === null || record.table !== idOf(table))
@@ -357,69 +220,3 @@ async function catchUp(parts: ReplayParts, work: SwapWork, place: CommittedPosit
     await build.close();
   }
 }
-
-async function livePlace(
-  parts: ReplayParts,
-  { schema, table }: TableId,
-  snapshot: Snapshot | null,
-): Promise<CommittedPosition | null> {
-  const bounds = await parts.log.reader.bounds(dataTopic(parts.name, schema, table));
-  return placeOf(snapshot, parts.name, bounds.keys());
-}
-
-async function assertHeld(parts: ReplayParts, { schema, table }: TableId, place: StreamPosition): Promise<void> {
-  const bounds = await parts.log.reader.bounds(dataTopic(parts.name, schema, table));
-  for (const [partition, next] of place.nextOffsets) {
-    const from = place.holdBack.get(partition) ?? next;
-    const earliest = bounds.get(partition)?.earliest ?? 0n;
-    if (earliest > from)
-      throw new SluiceError(
-        'REPLAY_RANGE_GONE',
-        `the log no longer holds offsets ${from} to ${earliest - 1n} of ${schema}.${table}, partition ${partition}, which came after the swap`,
-        {
-          exit: ExitCode.namedState,
-          remedy: `the old rows cannot be brought up to now; \`sluice backfill ${schema}.${table}\`, or keep the table as it is`,
-        },
-      );
-  }
-}
-
-/** A version whose batch number Spark's form of the checkpoint would miss: it is noted there as a batch that read nothing. */
-async function noteBatch(parts: ReplayParts, table: TableId, batchId: bigint, place: StreamPosition): Promise<void> {
-  const folder = tableFolder(table.schema, table.table).replace('/', '.');
-  const checkpoint = openCheckpoint(parts.checkpoint.store, `${parts.checkpoint.folder}/${folder}`, parts.newId);
-  await checkpoint.replacePlan({
-    batchId,
-    timestampMs: parts.now(),
-    topic: dataTopic(parts.name, table.schema, table.table),
-    from: new Map(),
-    to: place.nextOffsets,
-    conf: { 'sluice.mark': String(place.markSequence), 'sluice.progress': String(place.progressOffset) },
-  });
-  await checkpoint.writeCommit(batchId);
-}
-
-function txnActions(parts: ReplayParts, batchId: bigint, place: StreamPosition, number: number): TxnAction[] {
-  const lastUpdated = BigInt(parts.now());
-  const txns = txnsOf(parts.name, batchId, place, { logId: parts.logId, topicId: null });
-  return [...txns, { appId: swapAppId(parts.name), version: BigInt(number) }].map((txn) => ({ ...txn, lastUpdated }));
-}
-
-function refuseOwners(parts: ReplayParts, table: TableId, winners: readonly Commit[]): void {
-  for (const { version, txns } of winners)
-    if (txns.some(({ appId }) => appId.startsWith(`${parts.name}/`)))
-      throw notReady(
-        `version ${version} of ${idOf(table)} was written by another owner of the stream meanwhile`,
-        'stop the other one, then try again',
-      );
-}
-
-function notReady(message: string, remedy: string): SluiceError {
-  return new SluiceError('REPLAY_NOT_READY', message, { exit: ExitCode.findings, remedy });
-}
-
-const storeOf = (parts: ReplayParts, { schema, table }: TableId): ObjectStore =>
-  subStore(parts.lake, tableFolder(schema, table));
-const quarantineStore = (parts: ReplayParts, { schema, table }: TableId): ObjectStore =>
-  subStore(parts.lake, `${tableFolder(schema, table)}__quarantine`);
-const versionText = (snapshot: Snapshot | null): string | null => (snapshot === null ? null : String(snapshot.version));
