@@ -13,6 +13,8 @@ import { openMergeTable, type OwnedMergeTable } from '../../lakehouse/merge/merg
 import type { MergeBatch, MergeResult } from '../../lakehouse/merge/merge.ts';
 import { createFileStore } from '../../lakehouse/store/file-store.ts';
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
+import { openSnapshot } from '../../lakehouse/table/snapshot.ts';
+import { changeTable } from '../../lakehouse/upkeep/change-table.ts';
 import { batchSource } from './merge-batches.ts';
 
 export interface MergeBenchOptions {
@@ -20,7 +22,6 @@ export interface MergeBenchOptions {
   readonly tableRows?: readonly number[];
   /** Measured batches; default 20, after WARM_UP more. */
   readonly batches?: number;
-  readonly changeDataFeed?: boolean;
   /** An interpreter that can import deltalake and pyarrow: runs the same batches through delta-rs too. */
   readonly python?: string | null;
   /** Folder for the tables; default the system's temporary one. */
@@ -33,12 +34,20 @@ export interface MergeBenchResult {
   readonly batchRows: number;
   readonly rowsPerSecond: number;
   readonly batchMsMedian: number;
+  /** CPU of the whole process, background threads too: on a busy machine a better measure than the clock. */
+  readonly cpuMsPerBatch: number;
   readonly bytesPerBatch: number;
   readonly requestsPerBatch: number;
   readonly loadRowsPerSecond: number;
   /** Largest resident set seen after a batch. */
   readonly rssBytes: number;
   readonly indexResidentBytes: number | null;
+  /** The same batches with the change data feed switched on, in the same table. */
+  readonly changeDataFeed: {
+    readonly rowsPerSecond: number;
+    readonly cpuMsPerBatch: number;
+    readonly bytesPerBatch: number;
+  };
   /** delta-rs on the same shape of batches, or why it was not run. */
   readonly deltaRs: { readonly rowsPerSecond: number; readonly bytesPerBatch: number } | string;
   /** rowsPerSecond by delta-rs' own; null when it was not run. */
@@ -49,6 +58,8 @@ const SIZES = [100_000, 1_000_000, 10_000_000];
 const UPDATES = 8_000;
 const INSERTS = 2_000;
 const WARM_UP = 5;
+/** With keys all over a large table each of them reads nearly all pages of it: few are enough. */
+const FEED_BATCHES = 5;
 const LOAD_ROWS = 250_000;
 const LOAD_FILES = 10;
 
@@ -64,7 +75,6 @@ async function benchSize(tableRows: number, options: MergeBenchOptions): Promise
   const table = await openMergeTable({
     store: counted.store,
     indexDir: join(folder, 'index'),
-    create: { changeDataFeed: options.changeDataFeed === true },
   });
   const source = batchSource(tableRows);
   const batches = options.batches ?? 20;
@@ -80,30 +90,33 @@ async function benchSize(tableRows: number, options: MergeBenchOptions): Promise
     await table.settled();
     for (let i = 0; i < WARM_UP; i++) await write(source.mixed(tableRows, UPDATES, INSERTS));
     counted.reset();
-    const times: number[] = [];
-    let bytes = 0;
-    let rss = 0;
-    for (let i = 0; i < batches; i++) {
-      const batch = source.mixed(tableRows, UPDATES, INSERTS);
-      const from = performance.now();
-      const done = await write(batch);
-      times.push(performance.now() - from);
-      bytes += done.bytesWritten;
-      rss = Math.max(rss, process.memoryUsage().rss);
-    }
+    const next = (): MergeBatch => source.mixed(tableRows, UPDATES, INSERTS);
+    const plain = await measure(batches, next, write);
     const requestsPerBatch = counted.count() / batches;
-    const rowsPerSecond = Math.round(((UPDATES + INSERTS) * batches * 1000) / times.reduce((a, b) => a + b, 0));
+    const { rowsPerSecond } = plain;
+    options.progress?.(`${tableRows} rows: ${rowsPerSecond} rows/s`);
+    await table.settled();
+    const set = { 'delta.enableChangeDataFeed': 'true' };
+    await changeTable(await openSnapshot(counted.store), { kind: 'properties', set });
+    const fed = await measure(Math.min(batches, FEED_BATCHES), next, write);
+    options.progress?.(`${tableRows} rows with the change data feed: ${fed.rowsPerSecond} rows/s`);
     const deltaRs = await deltaRsOrWhyNot(options.python ?? null, folder, tableRows, batches);
     return {
       tableRows,
       batchRows: UPDATES + INSERTS,
       rowsPerSecond,
-      batchMsMedian: Math.round(times.sort((a, b) => a - b)[times.length >> 1] ?? 0),
-      bytesPerBatch: Math.round(bytes / batches),
+      batchMsMedian: plain.msMedian,
+      cpuMsPerBatch: plain.cpuMsPerBatch,
+      bytesPerBatch: plain.bytesPerBatch,
       requestsPerBatch: Math.round(requestsPerBatch * 10) / 10,
       loadRowsPerSecond,
-      rssBytes: rss,
+      rssBytes: plain.rssBytes,
       indexResidentBytes: indexBytes(table),
+      changeDataFeed: {
+        rowsPerSecond: fed.rowsPerSecond,
+        cpuMsPerBatch: fed.cpuMsPerBatch,
+        bytesPerBatch: fed.bytesPerBatch,
+      },
       deltaRs,
       timesDeltaRs: typeof deltaRs === 'string' ? null : Math.round((rowsPerSecond / deltaRs.rowsPerSecond) * 10) / 10,
     };
@@ -111,6 +124,44 @@ async function benchSize(tableRows: number, options: MergeBenchOptions): Promise
     await table.close();
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+interface Measured {
+  readonly rowsPerSecond: number;
+  readonly msMedian: number;
+  readonly cpuMsPerBatch: number;
+  readonly bytesPerBatch: number;
+  readonly rssBytes: number;
+}
+
+/** Making the batches is not measured. */
+async function measure(
+  count: number,
+  next: () => MergeBatch,
+  write: (batch: MergeBatch) => Promise<MergeResult>,
+): Promise<Measured> {
+  const times: number[] = [];
+  let cpuMs = 0;
+  let bytes = 0;
+  let rssBytes = 0;
+  for (let i = 0; i < count; i++) {
+    const batch = next();
+    const cpu = process.cpuUsage();
+    const from = performance.now();
+    const done = await write(batch);
+    times.push(performance.now() - from);
+    const { user, system } = process.cpuUsage(cpu);
+    cpuMs += (user + system) / 1000;
+    bytes += done.bytesWritten;
+    rssBytes = Math.max(rssBytes, process.memoryUsage().rss);
+  }
+  return {
+    rowsPerSecond: Math.round(((UPDATES + INSERTS) * count * 1000) / times.reduce((a, b) => a + b, 0)),
+    msMedian: Math.round(times.sort((a, b) => a - b)[times.length >> 1] ?? 0),
+    cpuMsPerBatch: Math.round(cpuMs / count),
+    bytesPerBatch: Math.round(bytes / count),
+    rssBytes,
+  };
 }
 
 const indexBytes = (table: OwnedMergeTable): number | null => table.indexStats()?.residentBytes ?? null;
