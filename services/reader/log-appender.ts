@@ -121,13 +121,13 @@ export function createLogAppender(options: AppenderOptions): LogAppender {
     const snapshotting = options.snapshotting();
     let counts = new Map<string, number>();
     const hadRecords = new Set([...offsets].filter(([, ends]) => hasRecords(ends)).map(([topic]) => topic));
+    // The log may ask again, with other offsets, when it had to try again: what it was told before then never was.
+    let reached: NextOffsets = new Map();
     await writer.append(sent.records, (assigned) => {
       const resets = topicsBegunAnew(sent.records, offsets, assigned);
-      for (const [topic, partitions] of assigned) {
-        const known = resets.includes(topic) ? new Map<number, LogOffset>() : (offsets.get(topic) ?? new Map());
-        for (const [partition, offset] of partitions) known.set(partition, offset);
-        offsets.set(topic, known);
-      }
+      reached = new Map(offsets);
+      for (const [topic, ends] of assigned)
+        reached.set(topic, new Map([...(resets.includes(topic) ? [] : (offsets.get(topic) ?? [])), ...ends]));
       counts = countsNow(assigned);
       // Of a topic that had no records before, nothing changes.
       const growths = [...counts.keys()].filter((topic) => hadRecords.has(topic));
@@ -140,7 +140,7 @@ export function createLogAppender(options: AppenderOptions): LogAppender {
         ord: next.ord,
         confirmLsn: next.confirmLsn,
         open: next.open,
-        nextOffsets: plainOffsets(full ? offsets : assigned),
+        nextOffsets: plainOffsets(full ? reached : assigned),
         full,
         ...(resets.length === 0 ? {} : { resets }),
         ...(growths.length === 0 ? {} : { grew: growths }),
@@ -152,6 +152,7 @@ export function createLogAppender(options: AppenderOptions): LogAppender {
       const topics = [...counts].map(([topic, count]) => topicRecord(name, topic, count));
       return [...states, ...topics, positionRecord(name, next), markRecord(name, mark)];
     });
+    for (const [topic, ends] of reached) offsets.set(topic, ends);
     for (const [topic, count] of counts) {
       partitions.set(topic, count);
       options.onPartitions?.(topic, count);
