@@ -58,13 +58,14 @@ export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<Even
     throw await storageError(directory, 'it cannot be opened', cause);
   }
   const changes = watchAppends(index, options.pollMs ?? 20);
-  const writers: LogWriter[] = [];
+  /** Those that are open: a reader opens one at every attempt. */
+  const writers = new Set<LogWriter>();
   const reader = createEmbeddedReader(index, { directory, changes });
   return {
     reader,
     admin: createAdmin(index, directory, clock, options.retentionBytes ?? 4096 * MIB),
     async writer(identity) {
-      const writer = await openEmbeddedWriter(index, {
+      const writer: LogWriter = await openEmbeddedWriter(index, {
         directory,
         identity,
         clock,
@@ -72,13 +73,14 @@ export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<Even
         chunkBytes: options.chunkBytes ?? MIB,
         segmentBytes: options.segmentBytes ?? 64 * MIB,
         onAppend: changes.wake,
+        onClosed: () => void writers.delete(writer),
       });
-      writers.push(writer);
+      writers.add(writer);
       return writer;
     },
     async close() {
       changes.stop();
-      await Promise.all(writers.map((writer) => writer.close()));
+      await Promise.all([...writers].map((writer) => writer.close()));
       await index.db.close();
     },
   };

@@ -38,6 +38,7 @@ export interface EmbeddedWriterOptions {
   /** A segment that has reached this size is sealed and another one begun. */
   readonly segmentBytes: number;
   /** Called after every append that became visible. */
+  readonly onClosed: () => void;
   readonly onAppend: () => void;
 }
 
@@ -107,6 +108,7 @@ export async function openEmbeddedWriter(index: LogIndex, options: EmbeddedWrite
       await last;
       await state.segment?.file.close();
       state.segment = null;
+      options.onClosed();
     },
   };
 }

@@ -34,10 +34,11 @@ export interface KafkaLogOptions extends KafkaConnectionOptions {
 export async function openKafkaLog(options: KafkaLogOptions): Promise<EventLog> {
   const retryMsMax = options.retryMsMax ?? 30_000;
   const reader = await createKafkaReader({ connection: options, retryMsMax });
-  const writers: LogWriter[] = [];
+  /** Those that are open: a reader opens one at every attempt. */
+  const writers = new Set<LogWriter>();
   const closing = new AbortController();
   const openWriter = async (identity: string): Promise<LogWriter> => {
-    const writer = await openKafkaWriter({
+    const writer: LogWriter = await openKafkaWriter({
       connection: options,
       identity,
       clock: options.clock ?? Date.now,
@@ -45,8 +46,9 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<EventLog> 
       retryMsMax,
       transactionTimeoutMs: options.transactionTimeoutMs ?? 60_000,
       signal: closing.signal,
+      onClosed: () => void writers.delete(writer),
     });
-    writers.push(writer);
+    writers.add(writer);
     return writer;
   };
   const { admin, close } = createAdmin(options, reader, openWriter);
@@ -57,7 +59,7 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<EventLog> 
     join: (group) => joinKafkaGroup(options, group),
     async close() {
       closing.abort();
-      await Promise.all(writers.map((writer) => writer.close().catch(() => undefined)));
+      await Promise.all([...writers].map((writer) => writer.close().catch(() => undefined)));
       await close();
       await reader.close();
     },

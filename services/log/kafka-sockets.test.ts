@@ -50,3 +50,13 @@ test('an orderly end is let finish', async () => {
   });
   expect(error).toBeNull();
 });
+
+test('a socket that is let go again and again while it connects gathers no listeners', async () => {
+  const { port } = await silentServer();
+  const sockets = createKafkaSockets();
+  const socket = sockets.factory({ host: '127.0.0.1', port, onConnect: () => undefined });
+  socket.on('error', () => undefined);
+  for (let i = 0; i < 20; i++) socket.unref();
+  expect(socket.listenerCount('connect')).toBeLessThan(5);
+  await sockets.close(() => Promise.resolve());
+});

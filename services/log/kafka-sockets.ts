@@ -35,6 +35,7 @@ export function createKafkaSockets(): KafkaSockets {
           ? net.connect({ host, port }, onConnect)
           : tls.connect({ host, port, ...(net.isIP(host) === 0 ? { servername: host } : {}), ...ssl }, onConnect);
       socket.setKeepAlive(true, KEEP_ALIVE_MS);
+      unrefOnce(socket);
       open.add(socket);
       socket.once('close', () => open.delete(socket));
       return socket;
@@ -47,6 +48,20 @@ export function createKafkaSockets(): KafkaSockets {
       for (const socket of open) socket.destroy(new Error('the client was closed'));
       await within(orderly, ORDERLY_MS);
     },
+  };
+}
+
+/**
+ * The library lets a socket go again with every request that fails while it connects, and each time node waits for its
+ * connection anew: with a broker away that fills the log with warnings of a leak.
+ */
+function unrefOnce(socket: net.Socket): void {
+  const unref = socket.unref.bind(socket);
+  let done = false;
+  socket.unref = () => {
+    if (!done) unref();
+    done = true;
+    return socket;
   };
 }
 

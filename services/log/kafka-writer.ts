@@ -29,6 +29,7 @@ export interface KafkaWriterOptions {
   readonly transactionTimeoutMs: number;
   /** Aborted when the log is closed: no broker is waited for any more. */
   readonly signal: AbortSignal;
+  readonly onClosed: () => void;
 }
 
 /** Batches close at this size; a larger record stands alone in its batch. */
@@ -103,6 +104,7 @@ export async function openKafkaWriter(options: KafkaWriterOptions): Promise<LogW
       await last;
       state.dead ??= new LogError('LOG_UNAVAILABLE', 'the writer is closed', { retriable: false });
       await client.close();
+      options.onClosed();
     },
   };
 }
