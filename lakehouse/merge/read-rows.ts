@@ -21,9 +21,9 @@ export async function openDataFile(snapshot: FileTable, file: AddFile): Promise<
   const key = keyOfPath(file.path, snapshot.store.uri);
   if (key === null)
     throw new TableError(
-      'DATA_FILE_MISSING',
+      'PROTOCOL_UNSUPPORTED',
       { table: snapshot.store.uri, version: snapshot.version, file: file.path },
-      'the file lies outside of the table (a shallow clone); such a table can be read, not merged into',
+      'the file lies outside of the table, which is a shallow clone: this version reads such a table and does not rewrite it',
     );
   return named(snapshot, file, () => openParquet(storeSource(snapshot.store, key, Number(file.size))));
 }

@@ -87,7 +87,11 @@ async function readFrame(
   })();
   if (key === null) {
     if (outside !== undefined) return outside(descriptor.pathOrInlineDv, start, end);
-    throw new TableError('DATA_FILE_MISSING', place, 'a deletion vector lies outside the table and cannot be reached');
+    throw new TableError(
+      'PROTOCOL_UNSUPPORTED',
+      place,
+      'a deletion vector lies outside of the table, which is a shallow clone: this version reads such a table and does not rewrite it',
+    );
   }
   try {
     return await store.get(key, { start, end });
