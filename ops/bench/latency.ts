@@ -27,6 +27,11 @@ export interface LatencyBench {
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly maxMs: number;
+  /** Batches of the table that is written to, and of all the others. */
+  readonly batches: number;
+  readonly quietBatches: number;
+  /** Of this process, the writer and the watcher among it, while rows are written. */
+  readonly cpuSeconds: number;
   readonly rssBytes: number;
 }
 
@@ -66,6 +71,11 @@ export async function benchLatency(rowsPerSecond = 1000, tables = 1, seconds = 1
       const signal = AbortSignal.timeout(120_000);
       await pipeline.ingest?.catchUp(await markBehind(source), signal);
       signal.throwIfAborted();
+      const batchesOf = (quiet: boolean): number =>
+        (pipeline.ingest?.status().tables ?? [])
+          .filter(({ table }) => (table === 'public.ticks') !== quiet)
+          .reduce((sum, { batchId }) => sum + Number(batchId ?? -1) + 1, 0);
+      const before = { batches: batchesOf(false), quiet: batchesOf(true), cpu: process.cpuUsage() };
       const perStep = Math.max(1, Math.round((rowsPerSecond * STEP_MS) / 1000));
       const begin = performance.now();
       let id = 0;
@@ -93,6 +103,7 @@ export async function benchLatency(rowsPerSecond = 1000, tables = 1, seconds = 1
         await sleep(STEP_MS);
         look();
       }
+      const cpu = process.cpuUsage(before.cpu);
       const sorted = latencies.toSorted((a, b) => a - b);
       const at = (share: number): number =>
         Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0);
@@ -104,6 +115,9 @@ export async function benchLatency(rowsPerSecond = 1000, tables = 1, seconds = 1
         p50Ms: at(0.5),
         p99Ms: at(0.99),
         maxMs: at(1),
+        batches: batchesOf(false) - before.batches,
+        quietBatches: batchesOf(true) - before.quiet,
+        cpuSeconds: (cpu.user + cpu.system) / 1e6,
         rssBytes: process.memoryUsage().rss,
       };
     } finally {

@@ -72,3 +72,26 @@ test('a barrier moves on while the tables rest, and stays where one plans up to 
   keeper.look([table('a', 6, 2n), table('b', 6, 2n)], closed(9));
   expect(keeper.barrier()).toBe(9);
 });
+
+test('a look at all tables is due when the last of them comes, or a mark may be the next barrier', () => {
+  const keeper = createBarrierKeeper();
+  expect(keeper.came(table('a', 0, 1n), null)).toBe(false);
+  expect(keeper.came(table('a', 0, 1n), closed(5))).toBe(true);
+  const stopped = table('c', 0, 1n, { active: false });
+  keeper.look([table('a', 0, 1n), table('b', 0, 1n), stopped], closed(5));
+  expect(keeper.came(table('a', 3, 1n), closed(5))).toBe(false);
+  expect(keeper.came(table('a', 5, 2n), closed(6))).toBe(false);
+  // It goes on while `b` is behind: its version at the barrier was seen.
+  expect(keeper.came(table('a', 6, 3n), closed(6))).toBe(false);
+  expect(keeper.came(table('b', 5, 4n), closed(6))).toBe(true);
+  expect(keeper.look([table('a', 6, 3n), table('b', 5, 4n), stopped], closed(6))).toMatchObject({
+    left: ['c'],
+    versions: new Map([
+      ['a', 2n],
+      ['b', 4n],
+    ]),
+  });
+  // All stand at the next one already, or one of them has gone past it unseen.
+  expect(keeper.came(table('b', 6, 4n), closed(6))).toBe(true);
+  expect(keeper.came(table('b', 7, 5n), closed(7))).toBe(true);
+});

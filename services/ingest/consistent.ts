@@ -36,6 +36,11 @@ export interface BarrierKeeper {
   barrierAfter(sequence: number): number | null;
   /** Gives the open barrier up: its mark is gone, or the tables have changed hands. */
   drop(): void;
+  /**
+   * One table's step is over. True when a look at all tables is due: the last one that was waited for has come, or a barrier
+   * may be opened. A look at each step of each table would cost the square of their number.
+   */
+  came(table: BarrierTable, newestClosed: { readonly mark: Mark } | null): boolean;
   /** Looks at all tables; gives a cut when the last has come to the barrier, and opens the next one. */
   look(
     tables: readonly BarrierTable[],
@@ -50,6 +55,17 @@ export function createBarrierKeeper(): BarrierKeeper {
   let done = 0;
   let versions = new Map<string, bigint>();
   let seen = new Set<string>();
+  /** Active tables that had not come to the barrier at the last look, less those that came since. */
+  let waiting = 0;
+
+  function note({ id, reached, version, active }: BarrierTable, at: number): 'here' | 'waiting' | 'passed' {
+    if (active && reached < at) return 'waiting';
+    if (!active || seen.has(id)) return 'here';
+    seen.add(id);
+    if (version !== null) versions.set(id, version);
+    // A table that another worker brought further: what it had at the barrier, nobody here saw.
+    return reached > at ? 'passed' : 'here';
+  }
 
   return {
     barrier: () => open?.mark.sequence ?? null,
@@ -61,21 +77,30 @@ export function createBarrierKeeper(): BarrierKeeper {
     drop() {
       open = null;
     },
+    came(table, newestClosed) {
+      if (open === null) return (newestClosed?.mark.sequence ?? 0) > done;
+      const at = open.mark.sequence;
+      if (!table.active) return true;
+      if (!seen.has(table.id)) {
+        const how = note(table, at);
+        if (how === 'passed') {
+          // The look is to find it so.
+          seen.delete(table.id);
+          return true;
+        }
+        if (how === 'here') waiting--;
+      }
+      return waiting <= 0;
+    },
     look(tables, newestClosed) {
       let cut: ConsistentCut | null = null;
       if (!taken) open = movedOn(open, newestClosed, tables);
       if (open !== null) {
         const at = open.mark.sequence;
-        let passed = false;
-        for (const { id, reached, version, active } of tables) {
-          if (!active || reached < at || seen.has(id)) continue;
-          // A table that another worker brought further: what it had at the barrier, nobody here saw.
-          if (reached > at) passed = true;
-          seen.add(id);
-          if (version !== null) versions.set(id, version);
-        }
-        if (passed) open = null;
-        else if (tables.every(({ active, reached }) => !active || reached >= at)) {
+        const found = tables.map((table) => note(table, at));
+        waiting = found.filter((one) => one === 'waiting').length;
+        if (found.includes('passed')) open = null;
+        else if (waiting === 0) {
           const left = tables.filter(({ active }) => !active).map(({ id }) => id);
           if (open.mark.snapshotting.length === 0) cut = { ...open, versions, left };
           done = at;
@@ -90,6 +115,7 @@ export function createBarrierKeeper(): BarrierKeeper {
         taken = false;
         versions = new Map();
         seen = new Set();
+        waiting = tables.filter((table) => note(table, next) === 'waiting').length;
       }
       return cut;
     },

@@ -9,12 +9,13 @@ import { LogError } from '../log/log.ts';
 import type { JoinGroup } from '../log/membership.ts';
 import type { LogOffset } from '../log/position.ts';
 import { dataTopic, progressTopic } from '../log/topics.ts';
+import type { StepResult } from '../stream/stream.ts';
 import { StreamError } from '../stream/stream-error.ts';
 import { progressBounds, readMarks } from '../stream/sources/mark-feed.ts';
 import { createMarkTimeline } from '../stream/sources/mark-timeline.ts';
 import { createByteBudget } from './byte-budget.ts';
 import { createBarrierKeeper, writeConsistent } from './consistent.ts';
-import type { ConsistentCut } from './consistent.ts';
+import type { BarrierTable, ConsistentCut } from './consistent.ts';
 import { createContractBook } from './contract-book.ts';
 import { contractTools } from './contract-tools.ts';
 import { createCutMaker, fixedShapes } from './foreign-topics.ts';
@@ -141,12 +142,13 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
     timeline.forget(Math.min(tables.passed(), ...unshared.values()));
   }
 
-  function afterStep(ingest: IngestTable): void {
-    lookForCut();
-    steward.tableMoved(ingest, tables.releasable(ingest));
+  /** Most steps are those of tables that have nothing new: what looks at all tables is not for each of them. */
+  function afterStep(ingest: IngestTable, standing: BarrierTable, result: StepResult): void {
+    if (several() || keeper.came(standing, timeline.newestClosed())) lookForCut();
+    steward.tableMoved(ingest, () => tables.releasable(ingest));
     if (tables.queries().length === 0)
-      steward.marksDone(tables.all().map(({ table }) => table.committed()?.progressOffset ?? null));
-    forgetMarks();
+      steward.marksDone(() => tables.all().map(({ table }) => table.committed()?.progressOffset ?? null));
+    if (result === 'ran') forgetMarks();
   }
 
   function lookForCut(): void {
@@ -188,6 +190,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
   /** Batches are planned when all marks that came together are known: fewer and fuller ones. */
   function onMarks(): void {
     lookForCut();
+    forgetMarks();
     tables.wake();
   }
 

@@ -17,10 +17,10 @@ export interface StewardOptions {
 
 export interface Steward {
   marked(mark: Mark): void;
-  /** `releasable`: below it no query of the topic needs a record. */
-  tableMoved(table: IngestTable, releasable: ReadonlyMap<number, LogOffset>): void;
+  /** `releasable`: below it no query of the topic needs a record. Asked for when it is told only. */
+  tableMoved(table: IngestTable, releasable: () => ReadonlyMap<number, LogOffset>): void;
   /** Offsets in `__progress` that the tables have committed; null = a table has none yet. */
-  marksDone(offsets: readonly (bigint | null)[]): void;
+  marksDone(offsets: () => readonly (bigint | null)[]): void;
   /** What may be confirmed once every table has reached this mark. */
   confirmLsn(sequence: number): bigint | null;
   settle(): Promise<void>;
@@ -52,8 +52,9 @@ export function createSteward({ name, log, clock }: StewardOptions): Steward {
       const now = clock.now();
       if (now - (told.get(table.topic) ?? 0) < TELL_EVERY_MS) return;
       told.set(table.topic, now);
+      const given = releasable();
       // Only for others' eyes and for space: a failure costs nothing and is mended by the next message.
-      telling = telling.then(() => tell(table, releasable)).catch(() => undefined);
+      telling = telling.then(() => tell(table, given)).catch(() => undefined);
     },
     marksDone(offsets) {
       const now = clock.now();
@@ -61,7 +62,7 @@ export function createSteward({ name, log, clock }: StewardOptions): Steward {
       if (now - (told.get(topic) ?? 0) < TELL_EVERY_MS) return;
       told.set(topic, now);
       let least: bigint | null = null;
-      for (const offset of offsets) {
+      for (const offset of offsets()) {
         if (offset === null) return;
         if (least === null || offset < least) least = offset;
       }

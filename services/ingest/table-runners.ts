@@ -11,6 +11,7 @@ import type { IngestOptions, OwnedTable, UserQuery } from './ingest-options.ts';
 import { createIngestTable } from './ingest-table.ts';
 import type { IngestTable } from './ingest-table.ts';
 import type { QuarantinePublisher } from './quarantine-topic.ts';
+import type { StepResult } from '../stream/stream.ts';
 import type { ShapeFeed } from './shape-feed.ts';
 import { createSinkQuery } from './sink-query.ts';
 import type { SinkQuery } from './sink-query.ts';
@@ -37,7 +38,7 @@ export interface TableRunnersOptions {
   readonly publisher: QuarantinePublisher | null;
   readonly foreignOf: (schema: string, table: string) => ForeignTable | null;
   readonly barrier: (sequence: number) => number | null;
-  readonly afterStep: (table: IngestTable) => void;
+  readonly afterStep: (table: IngestTable, standing: BarrierTable, result: StepResult) => void;
   readonly signal: AbortSignal;
 }
 
@@ -175,9 +176,22 @@ export function createTableRunners(parts: TableRunnersOptions): TableRunners {
     });
   }
 
-  const all = (): TableRunner[] => [...entries.values()].map(({ runner }) => runner);
-  const queries = (): TableRunner<SinkQuery>[] => [...entries.values()].flatMap((entry) => entry.queries);
-  const passed = (): number => Math.min(...[...all(), ...queries()].map(({ table }) => table.position().markSequence));
+  /** Asked for after each step of each table, so it is made anew only when a table comes or goes. */
+  let lists: { readonly all: readonly TableRunner[]; readonly queries: readonly TableRunner<SinkQuery>[] } | null =
+    null;
+  const listed = (): NonNullable<typeof lists> =>
+    (lists ??= {
+      all: [...entries.values()].map(({ runner }) => runner),
+      queries: [...entries.values()].flatMap((entry) => entry.queries),
+    });
+  const all = (): readonly TableRunner[] => listed().all;
+  const queries = (): readonly TableRunner<SinkQuery>[] => listed().queries;
+  const passed = (): number => {
+    let least = Infinity;
+    for (const { table } of all()) least = Math.min(least, table.position().markSequence);
+    for (const { table } of queries()) least = Math.min(least, table.position().markSequence);
+    return least;
+  };
 
   return {
     add(schema, table) {
@@ -192,13 +206,14 @@ export function createTableRunners(parts: TableRunnersOptions): TableRunners {
         id,
         table: ingest,
         barrier: parts.barrier,
-        afterStep: () => {
+        afterStep: (result) => {
           // What a table that was handed on still ends is no longer ours to speak of.
-          if (entries.get(id)?.runner.table === ingest) parts.afterStep(ingest);
+          if (entries.get(id)?.runner.table === ingest) parts.afterStep(ingest, barrierTable(runner), result);
         },
       });
       if (paused.has(id)) runner.pause();
       const wanted = (options.queries ?? []).filter((query) => query.wants?.(schema, table) ?? true);
+      lists = null;
       entries.set(id, {
         target,
         runner,
@@ -214,6 +229,7 @@ export function createTableRunners(parts: TableRunnersOptions): TableRunners {
           entry.stop.abort();
           await Promise.all([entry.runner.done, ...entry.queries.map(({ done }) => done)]);
           entries.delete(id);
+          lists = null;
           await entry.runner.table.close().catch(() => undefined);
         }),
       );
@@ -246,16 +262,10 @@ export function createTableRunners(parts: TableRunnersOptions): TableRunners {
       }
       return offsets;
     },
-    barrierTables: () =>
-      all().map((runner) => ({
-        id: runner.id,
-        ...standing(runner.table),
-        ahead: runner.table.ahead(),
-        // Without the rows that it asked for, a table is not the source's state.
-        active: runner.state() === 'STREAMING' && !runner.table.lacksRows(),
-      })),
+    barrierTables: () => all().map(barrierTable),
     wake() {
-      for (const runner of [...all(), ...queries()]) runner.wake();
+      for (const runner of all()) runner.wake();
+      for (const runner of queries()) runner.wake();
     },
     pause(ids) {
       for (const id of ids) {
@@ -270,6 +280,16 @@ export function createTableRunners(parts: TableRunnersOptions): TableRunners {
     get size() {
       return entries.size;
     },
+  };
+}
+
+function barrierTable(runner: TableRunner): BarrierTable {
+  return {
+    id: runner.id,
+    ...standing(runner.table),
+    ahead: runner.table.ahead(),
+    // Without the rows that it asked for, a table is not the source's state.
+    active: runner.state() === 'STREAMING' && !runner.table.lacksRows(),
   };
 }
 
