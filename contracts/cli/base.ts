@@ -57,14 +57,19 @@ function pathBase(ports: Ports, path: string, kind: 'file' | 'folder', scopes: r
   const label = shownPath(ports, path);
   if (kind === 'file')
     return { label, files: [{ file: label, text: ports.files.read(path) }], released: [], named: true };
+  const names = ports.files.list(path).filter(isContractName);
+  // An empty base would make every contract a new one, and every check pass.
+  if (names.length === 0)
+    throw new CommandError('NO_CONTRACTS', EXIT.usage, `no contract in ${label}`, 'name a folder that holds some');
   const target = scopes.find((scope) => scope.kind === 'folder');
   const wanted = new Set(scopes.flatMap((scope) => (scope.kind === 'file' ? [basename(scope.path)] : [])));
-  const files = ports.files
-    .list(path)
-    .filter((name) => isContractName(name) && (target !== undefined || wanted.has(basename(name))))
+  const files = names
+    .filter((name) => target !== undefined || scopes.length === 0 || wanted.has(basename(name)))
     .map((name) => {
-      const file = target === undefined ? scopeFile(scopes, name) : join(target.path, name);
-      return { file: shownPath(ports, file), text: ports.files.read(join(path, name)) };
+      const text = ports.files.read(join(path, name));
+      // Nothing is checked, two folders are compared: a name in one is the same name in the other.
+      if (scopes.length === 0) return { file: name, text };
+      return { file: shownPath(ports, target === undefined ? scopeFile(scopes, name) : join(target.path, name)), text };
     });
   return { label, files, released: [], named: false };
 }

@@ -1,9 +1,12 @@
 /** `contracts infer`: contracts for tables that there are, or an existing contract brought up to date. */
 import { join, resolve } from 'node:path';
 import { Option } from 'commander';
+import type { CatalogTable } from '../engine/catalog.ts';
+import { selectTable } from '../engine/compile.ts';
 import { contractFileName, inferContract } from '../engine/infer.ts';
 import type { InferNote, InferResult } from '../engine/infer.ts';
 import type { SampleColumn } from '../engine/infer-samples.ts';
+import type { Contract, TableContract } from '../engine/model.ts';
 import { ContractError, parseContract } from '../engine/parse.ts';
 import { updateContract } from '../engine/update-contract.ts';
 import type { Register } from './arguments.ts';
@@ -43,20 +46,29 @@ export const registerInfer: Register = ({ program, ports, action }) => {
 
 async function runInfer(ports: Ports, input: string | null, flags: Flags): Promise<ExitCode> {
   const update = flags.update === undefined ? null : openUpdate(ports, flags.update);
-  const table = flags.table ?? update?.name ?? null;
-  const tables = await findTables(ports, {
-    from: flags.from,
-    input,
-    table,
-    keys: flags.key?.split(',').map((name) => name.trim()) ?? [],
-    config: flags.config ?? null,
-  });
-  if (tables.length > 1 && flags.out === undefined)
+  const wanted = flags.table !== undefined ? [flags.table] : (update?.names ?? [null]);
+  const tables: FoundTable[] = [];
+  for (const table of wanted)
+    tables.push(
+      ...(await findTables(ports, {
+        from: flags.from,
+        input,
+        table,
+        keys: flags.key?.split(',').map((name) => name.trim()) ?? [],
+        config: flags.config ?? null,
+      })),
+    );
+  if (update === null && tables.length > 1 && flags.out === undefined)
     throw usageError(`${tables.length} tables, one stdout`, 'name a folder with --out, or one table with --table');
   let doubts = 0;
   for (const found of tables) {
+    if (found.table.columns.length === 0) {
+      ports.err(`look at ${found.table.schema}.${found.table.table}: it has no columns, and was passed over\n`);
+      doubts++;
+      continue;
+    }
     const inferred = inferContract(found.table, { name: flags.name });
-    if (update !== null) writeUpdate(ports, update, inferred);
+    if (update !== null) writeUpdate(ports, update, found.table, inferred);
     else writeNew(ports, found, `${inferred.text}${proposals(found.samples)}`, flags.out ?? null);
     doubts += tell(ports, found, inferred.notes);
   }
@@ -81,32 +93,41 @@ function writeNew(ports: Ports, found: FoundTable, text: string, folder: string 
 interface Update {
   readonly path: string;
   readonly file: string;
-  readonly text: string;
   /** `public.orders` */
-  readonly name: string;
+  readonly names: readonly string[];
 }
 
 function openUpdate(ports: Ports, file: string): Update {
   const path = resolve(ports.cwd, file);
   if (ports.files.kind(path) !== 'file')
     throw new CommandError('PATH_MISSING', EXIT.usage, `${file} is no file`, 'name the contract to update');
-  const text = ports.files.read(path);
-  const { contract, findings } = parseContract(text, file);
-  const [first] = contract?.tables ?? [];
-  if (contract === null || first === undefined) throw new ContractError(findings);
-  const name = sourceName(contract, first);
-  return { path, file, text, name: `${name.schema}.${name.table}` };
+  const { contract, findings } = parseContract(ports.files.read(path), file);
+  if (contract === null) throw new ContractError(findings);
+  const names = contract.tables.map((table) => {
+    const { schema, table: name } = sourceName(contract, table);
+    return `${schema}.${name}`;
+  });
+  return { path, file, names };
 }
 
-function writeUpdate(ports: Ports, update: Update, inferred: InferResult): void {
-  const { contract, findings } = parseContract(update.text, update.file);
-  const [table] = contract?.tables ?? [];
-  if (contract === null || table === undefined) throw new ContractError(findings);
-  const result = updateContract(update.text, contract, table, inferred);
+function entryOf(contract: Contract, live: CatalogTable): TableContract {
+  const entry = contract.tables.find((table) => {
+    const { schema, table: name } = sourceName(contract, table);
+    return schema === live.schema && name === live.table;
+  });
+  return entry ?? selectTable(contract, live);
+}
+
+/** Each table of the contract reads the text anew: the one before it may have moved every line. */
+function writeUpdate(ports: Ports, update: Update, live: CatalogTable, inferred: InferResult): void {
+  const text = ports.files.read(update.path);
+  const { contract, findings } = parseContract(text, update.file);
+  if (contract === null) throw new ContractError(findings);
+  const result = updateContract(text, contract, entryOf(contract, live), inferred);
   const after = parseContract(result.text, update.file);
   // Never leave a file behind that cannot be read.
   if (after.contract === null) throw new ContractError(after.findings);
-  if (result.text !== update.text) ports.files.write(update.path, result.text);
+  if (result.text !== text) ports.files.write(update.path, result.text);
   for (const change of result.changes) ports.err(`${update.file}: ${change}\n`);
   for (const item of result.left) ports.err(`look at ${update.file}: ${item}\n`);
   if (result.changes.length === 0) ports.err(`${update.file} is up to date\n`);

@@ -40,6 +40,19 @@ describe('contracts diff', () => {
     expect((await contracts(folder, ['diff', './contracts'])).out).toBe('no changes\n');
   });
 
+  it('compares two folders, and a file with a folder, where no contracts stand in their usual place', async () => {
+    write('else/a/x.odcs.yaml', ordersContract());
+    write('else/b/y.odcs.yaml', ordersContract(WITHOUT_PAID_AT));
+    mkdirSync(join(folder, 'else/empty'));
+    for (const from of ['./a', './a/x.odcs.yaml'])
+      expect((await contracts(join(folder, 'else'), ['diff', from, './b'])).out).toContain(
+        'COLUMN_REMOVED  orders.paid_at',
+      );
+    const empty = await contracts(join(folder, 'else'), ['diff', './empty', './b']);
+    expect([empty.exit, empty.err]).toEqual([2, expect.stringContaining('no contract in empty')]);
+    expect((await contracts(join(folder, 'else'), ['check', 'b', '--against', './empty'])).exit).toBe(2);
+  });
+
   it('what cannot be read ends with 2, what is not there with 3', async () => {
     write('old/public.orders.odcs.yaml', 'kind: DataContract\n');
     expect((await contracts(folder, ['diff', './old'])).exit).toBe(2);
@@ -48,6 +61,29 @@ describe('contracts diff', () => {
 });
 
 describe('contracts infer', () => {
+  it('--update brings every table of a contract up to date, each in its own list', async () => {
+    write(
+      'two.sql',
+      'create table a (id int primary key, x int); create table b (id int primary key, y bigint); create table none ();',
+    );
+    const column = (id: string, name: string): string =>
+      `      - {id: ${id}, name: ${name}, logicalType: integer, physicalType: integer}${name === 'id' ? '' : ' # mine'}\n`;
+    const table = (name: string, columns: string): string =>
+      `  - name: ${name}\n    physicalName: public.${name}\n    properties:\n${columns}`;
+    write(
+      'two.odcs.yaml',
+      `apiVersion: v3.1.0\nkind: DataContract\nid: shop.two\nversion: 1.0.0\nstatus: active\nschema:\n${table('a', column('a1', 'id'))}${table('b', column('b1', 'id') + column('b2', 'y'))}`,
+    );
+    const run = await contracts(folder, ['infer', '--from', 'ddl', 'two.sql', '--update', 'two.odcs.yaml']);
+    expect(run.exit, run.err).toBe(0);
+    const [first = '', second = ''] = read('two.odcs.yaml').split('- name: b\n');
+    expect(first).toMatch(/name: x\n/);
+    expect(first).not.toContain('bigint');
+    expect(second).toContain('physicalType: bigint} # mine');
+    const all = await contracts(folder, ['infer', '--from', 'ddl', 'two.sql', '--out', 'made', '--strict']);
+    expect([all.exit, all.err]).toEqual([1, expect.stringContaining('public.none: it has no columns')]);
+  });
+
   const DDL = `create type order_status as enum ('new', 'paid', 'shipped', 'lost');
 create table orders (
   order_id bigint primary key,
