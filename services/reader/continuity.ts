@@ -130,6 +130,14 @@ export interface TableNow {
   readonly columnList: readonly string[] | null;
 }
 
+/** What ends a table's state. */
+export function tableRemedy(state: string, name: string): string {
+  const repair = `sluice repair ${name}`;
+  return state === 'TABLE_MISSING'
+    ? `let it go by \`sluice remove ${name}\`, or create it again and run \`${repair}\``
+    : repair;
+}
+
 /** What was last known of it. Null fields were never seen. */
 export interface TableKnown {
   readonly state: TableState;

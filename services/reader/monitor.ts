@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseLsn, type Lsn } from '../log/position.ts';
 import { ContinuityError } from './attach.ts';
 import { listTables, matchesGlobs, type SourceTable } from './catalog.ts';
-import { publicationBreak, rewriteOf, sourceBreak, tableBreak, type TableNow } from './continuity.ts';
+import { publicationBreak, rewriteOf, sourceBreak, tableBreak, tableRemedy, type TableNow } from './continuity.ts';
 import { MARK_PREFIX, MESSAGE_PREFIX } from './message-pump.ts';
 import { findPublication, publicationRevision, requireComplete, type Publication } from './publication.ts';
 import { ReaderError } from './reader-error.ts';
@@ -169,7 +169,7 @@ async function compareTables(
       run.registry.stop(route, {
         state: broken.state,
         detail: broken.detail,
-        remedy: `sluice repair ${route.schema}.${route.table}`,
+        remedy: tableRemedy(broken.state, `${route.schema}.${route.table}`),
       });
       continue;
     }

@@ -91,6 +91,7 @@ export interface TableSeen {
 
 export interface SavedReader {
   readonly position: ReaderPosition | null;
+  /** In the order in which they were last noted. */
   readonly shapes: readonly TableShape[];
   readonly tables: readonly TableState[];
   /** Partitions of each data topic at its last records. */
@@ -137,8 +138,9 @@ export async function loadReaderState(reader: LogReader, name: string): Promise<
         const recordKey = batch.keys[i]?.toString('utf8');
         const value = batch.values[i];
         if (recordKey === undefined) continue;
-        if (value == null) latest.delete(recordKey);
-        else latest.set(recordKey, value);
+        // A shape that was noted again is the newest one.
+        latest.delete(recordKey);
+        if (value != null) latest.set(recordKey, value);
       }
     }
   }
@@ -154,7 +156,7 @@ export async function loadReaderState(reader: LogReader, name: string): Promise<
     else if (kind === 'table') tables.push((body as unknown as { table: TableState }).table);
     else if (kind === 'topic') partitions.set(String(body['topic']), Number(body['partitions']));
   }
-  return { position, shapes: shapes.sort((a, b) => a.version - b.version), tables, partitions };
+  return { position, shapes, tables, partitions };
 }
 
 type PositionText = Omit<ReaderPosition, 'lsn' | 'confirmLsn' | 'bytes' | 'sourceTimeMicros'> & {

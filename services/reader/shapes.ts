@@ -34,10 +34,13 @@ export interface ShapeHistory {
   /** Gives the shape the next version. `facts` in column order. */
   add(bare: BareShape, columns: readonly ColumnShape[]): TableShape;
   byVersion(version: number): TableShape | null;
-  /** The last one added of a table. */
+  /** A shape that a table had before is the one in force again. True = another one was until now. */
+  use(shape: TableShape): boolean;
+  /** The one in force: the last that was added or used. */
   latest(schema: string, table: string): TableShape | null;
 }
 
+/** `saved` in the order in which they were noted: the last one of a table is in force. */
 export function createShapeHistory(saved: readonly TableShape[] = []): ShapeHistory {
   const byFingerprint = new Map<string, TableShape>();
   const byVersion = new Map<number, TableShape>();
@@ -49,7 +52,7 @@ export function createShapeHistory(saved: readonly TableShape[] = []): ShapeHist
     latest.set(`${shape.schema}\0${shape.table}`, shape);
     last = Math.max(last, shape.version);
   };
-  for (const shape of [...saved].sort((a, b) => a.version - b.version)) remember(shape);
+  for (const shape of saved) remember(shape);
   return {
     known: (bare) => byFingerprint.get(fingerprint(bare, bare.key)) ?? null,
     add(bare, columns) {
@@ -59,6 +62,12 @@ export function createShapeHistory(saved: readonly TableShape[] = []): ShapeHist
       return shape;
     },
     byVersion: (version) => byVersion.get(version) ?? null,
+    use(shape) {
+      const name = `${shape.schema}\0${shape.table}`;
+      if (latest.get(name)?.version === shape.version) return false;
+      latest.set(name, shape);
+      return true;
+    },
     latest: (schema, table) => latest.get(`${schema}\0${table}`) ?? null,
   };
 }

@@ -6,6 +6,7 @@ import type { TableShape } from '../log/event.ts';
 import { dataTopic } from '../log/topics.ts';
 import type { Attachment } from './attach.ts';
 import { findTable, matchesGlobs, type SourceTable } from './catalog.ts';
+import { tableRemedy } from './continuity.ts';
 import type { LogAppender } from './log-appender.ts';
 import type { RelationMessage } from './pgoutput/messages.ts';
 import { addTablesSql, dropTableSql } from './publication.ts';
@@ -143,7 +144,8 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
       return null;
     } catch (error) {
       if (sqlstateOf(error) === null) throw error;
-      return `${sql};`;
+      // A table that is gone has left every publication.
+      return sqlstateOf(error) === '42P01' ? null : `${sql};`;
     }
   };
 
@@ -293,7 +295,7 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     const before = route.encoder?.shape ?? history.latest(route.schema, route.table);
     if (route.encoder?.shape.version !== shape.version) {
       // A shape that comes back is the one in force again: the log says so once more.
-      if (before !== null && shape.version < before.version) noteShape(shape);
+      if (history.use(shape) && before !== null && shape.version < before.version) noteShape(shape);
       route.encoder = encoderFor(shape);
       route.shapeChanges++;
     }
@@ -347,7 +349,11 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
       for (const state of parts.states) {
         const route = await openTopic(state);
         byName.set(tableName(state.schema, state.table), route);
-        if (state.stopped !== null) reasons.set(route, { ...state.stopped, remedy: REPAIR(route) });
+        if (state.stopped !== null)
+          reasons.set(route, {
+            ...state.stopped,
+            remedy: tableRemedy(state.stopped.state, tableName(state.schema, state.table)),
+          });
         await followContract(route);
       }
     },
@@ -377,6 +383,12 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
         .map((route) => tableName(route.schema, route.table)),
     resnapshot,
     async repair(route, exact) {
+      const { schema, table } = route;
+      const name = tableName(schema, table);
+      if ((await findTable(attachment.session, schema, table)) === null)
+        throw new ReaderError('TABLE_NOT_FOUND', `the source has no table ${name}: there is nothing to read`, {
+          remedy: tableRemedy('TABLE_MISSING', name),
+        });
       // It may be what was lost.
       await options.log.admin.ensureTopics({ [route.topic]: options.topic });
       route.partitions = Math.max(1, (await options.log.reader.bounds(route.topic)).size);

@@ -120,17 +120,20 @@ export async function planTable(session: SourceSession, route: TableRoute, conte
       `the column list of ${schema}.${name} in publication "${context.publication}" leaves out the key's ${absent.join(', ')}`,
     );
   }
+  // Only a snapshot from its beginning takes up another scope. One that goes on, and rows fetched beside the stream, keep theirs.
+  const begins = route.state.phase === 'snapshotting' && route.state.heaps.length === 0;
   let shape = context.history.known(bare);
   if (shape === null) {
     shape = context.history.add(bare, await describeColumns(session, bare));
+    context.noteShape(shape);
+  } else if (begins && context.history.use(shape)) {
+    // A key that was gone and came back, read again: no event says so.
     context.noteShape(shape);
   }
   const encoder = context.encoderFor(shape);
   route.encoder ??= encoder;
   const perChunk = blocksPerChunk(table.estimatedRows, table.blocks, context.chunkRows);
   const heaps = table.heaps.map((heap) => planHeap(heap, route.state, perChunk));
-  // Only a snapshot from its beginning takes up another scope. One that goes on, and rows fetched beside the stream, keep theirs.
-  const begins = route.state.phase === 'snapshotting' && route.state.heaps.length === 0;
   route.state = {
     ...plannedState(route.state, heaps),
     oid: table.oid,

@@ -2,26 +2,16 @@
  * The states of a table, each provoked for real on one pipeline, all at once: the table stops by its name (or is read again by
  * itself) while the others go on, and the command that the state's page prints makes it equal again.
  */
-import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { freePort } from '../../ops/local/free-port.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
+import { startSluice } from '../support/sluice-process.ts';
+import { createService, type SluiceService } from '../support/sluice-service.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { statePage } from './page.ts';
 
 const suite = await requires('states of a table', 'pg18');
-
-interface Line {
-  readonly table: string;
-  readonly state: string;
-  readonly why: string | null;
-  readonly remedy: string | null;
-  readonly version: string | null;
-}
 
 const TABLES = [
   'fine',
@@ -29,6 +19,7 @@ const TABLES = [
   'filtered',
   'swapped',
   'rekeyed',
+  'unkeyed',
   'rewritten',
   'broken_rule',
   'retyped',
@@ -39,20 +30,11 @@ const TABLES = [
 suite('states of a table', { timeout: 300_000 }, () => {
   const folder = temporaryFolder('table-states');
   let database: TestDatabase;
-  let options: { cwd: string; env: Record<string, string> };
-  let service: SluiceProcess;
-  let port: number;
+  let pipeline: SluiceService;
 
-  const sluice = (...args: string[]) => runSluice(args, options);
-  const lines = async (): Promise<Map<string, Line>> => {
-    const answer = await fetch(`http://127.0.0.1:${port}/status`);
-    return new Map(((await answer.json()) as { tables: Line[] }).tables.map((line) => [line.table, line]));
-  };
-  const stateOf = async (table: string): Promise<Line | undefined> => (await lines()).get(`public.${table}`);
-  const verify = async (table: string): Promise<boolean> => {
-    const { out } = await sluice('verify', '--tables', `public.${table}`, '--json');
-    return (JSON.parse(out || '{"equal": false}') as { equal: boolean }).equal;
-  };
+  const sluice = (...args: string[]) => pipeline.sluice(...args);
+  const stateOf = (table: string) => pipeline.lineOf(table);
+  const verify = (table: string) => pipeline.equal(table);
   const stopsAs = async (table: string, state: string): Promise<void> => {
     const line = await waitFor(
       `${table} to be ${state}`,
@@ -77,52 +59,47 @@ suite('states of a table', { timeout: 300_000 }, () => {
   };
   /** What `sluice status` must say. */
   const expected: string[] = [];
-  const contract = (table: string): string => join(folder, `contracts/public.${table}.odcs.yaml`);
 
   beforeAll(async () => {
-    buildSluice();
     database = await getPostgres();
-    port = await freePort();
-    writeFileSync(
-      join(folder, 'sluice.yaml'),
+    pipeline = await createService(
+      folder,
       `name: sta
 source: {postgres: "\${PGURL}", tables: ["public.*"], heartbeat: 1s}
-stream: {trigger: 200ms}
-http: {port: ${port}}
-logging: {level: warn}
-`,
+stream: {trigger: 200ms}`,
+      { PGURL: database.url },
     );
-    options = { cwd: folder, env: { PGURL: database.url } };
     for (const table of TABLES) {
       await database.query(
         `create table ${table} (id int primary key, code text not null, v text, n int);
          insert into ${table} select i, 'c' || i, 'v', i from generate_series(1, 60) i`,
       );
     }
-    service = startSluice(['run'], options);
+    await pipeline.start();
     await waitFor('all tables', async () => {
-      const now = await lines();
-      return TABLES.every((table) => now.get(`public.${table}`)?.state === 'STREAMING');
+      const lines = (await pipeline.status())?.tables ?? [];
+      return lines.filter(({ state }) => state === 'STREAMING').length === TABLES.length;
     });
     await waitFor('equality', async () => (await sluice('verify')).code === 0, { deadlineMs: 200_000 });
   }, 300_000);
   afterAll(async () => {
-    service.kill('SIGTERM');
-    await service.ended;
+    await pipeline.stop();
     await database.close();
   });
 
   it('stops each table by its name, and nothing else', async () => {
-    const rule = readFileSync(contract('broken_rule'), 'utf8').replace(
-      /( +)logicalTypeOptions: \{ ?format: i32 ?\}\n( +)physicalType: integer\n$/,
-      '$1logicalTypeOptions: {format: i32, maximum: 60}\n$2physicalType: integer\n$2customProperties:\n$2  - {property: onViolation, value: fail}\n',
-    );
+    const rule = pipeline
+      .contract('broken_rule')
+      .replace(
+        /( +)logicalTypeOptions: \{ ?format: i32 ?\}\n( +)physicalType: integer\n$/,
+        '$1logicalTypeOptions: {format: i32, maximum: 60}\n$2physicalType: integer\n$2customProperties:\n$2  - {property: onViolation, value: fail}\n',
+      );
     expect(rule).toContain('onViolation');
-    writeFileSync(contract('broken_rule'), rule);
+    pipeline.writeContract('broken_rule', rule);
     expect(await sluice('pause', 'held')).toMatchObject({ code: 0 });
     await database.query(`
       alter publication sluice_sta drop table unpublished;
-      alter publication sluice_sta set table fine, filtered where (id < 30), swapped, rekeyed, rewritten, broken_rule, retyped, held, gone;
+      alter publication sluice_sta set table fine, filtered where (id < 30), swapped, rekeyed, unkeyed, rewritten, broken_rule, retyped, held, gone;
       update unpublished set v = 'unheard' where id < 10; delete from unpublished where id = 20;
       update filtered set v = 'filtered' where id between 25 and 35;
       create table swapped_new (like swapped including all);
@@ -130,6 +107,7 @@ logging: {level: warn}
       begin; alter table swapped rename to swapped_old; alter table swapped_new rename to swapped; commit;
       alter table rekeyed drop constraint rekeyed_pkey; alter table rekeyed add primary key (code);
       update rekeyed set v = 'by code' where id < 10;
+      alter table unkeyed drop constraint unkeyed_pkey; insert into unkeyed values (99, 'x', 'without a key', 1);
       alter table rewritten alter column n type bigint using n * 2;
       update held set v = 'while it is held' where id < 10;
       drop table gone;
@@ -140,6 +118,7 @@ logging: {level: warn}
     await stopsAs('filtered', 'PUBLICATION_CHANGED');
     await stopsAs('swapped', 'TABLE_REPLACED');
     await stopsAs('rekeyed', 'KEY_CHANGED');
+    await stopsAs('unkeyed', 'KEY_CHANGED');
     await stopsAs('gone', 'TABLE_MISSING');
     await stopsAs('broken_rule', 'CONTRACT_FAILED');
     await stopsAs('retyped', 'SCHEMA_CONFLICT');
@@ -168,13 +147,12 @@ logging: {level: warn}
     await mendByPage('filtered', 'PUBLICATION_CHANGED');
   });
   it('PUBLICATION_CHANGED is what a service finds whose publication got a row filter while it was down', async () => {
-    service.kill('SIGTERM');
-    await service.ended;
+    await pipeline.stop();
     await database.query(`alter publication sluice_sta drop table filtered;
       alter publication sluice_sta add table filtered where (id < 30);
       update filtered set v = 'unheard' where id between 25 and 35`);
-    service = startSluice(['run'], options);
-    await waitFor('the service', async () => (await stateOf('fine').catch(() => undefined))?.state === 'STREAMING');
+    await pipeline.start();
+    await waitFor('the service', async () => (await stateOf('fine'))?.state === 'STREAMING');
     await stopsAs('filtered', 'PUBLICATION_CHANGED');
     await database.query(
       `alter publication sluice_sta drop table filtered; alter publication sluice_sta add table filtered`,
@@ -183,22 +161,25 @@ logging: {level: warn}
   });
   it('TABLE_REPLACED is mended by what its page prints', () => mendByPage('swapped', 'TABLE_REPLACED'));
   it('KEY_CHANGED is mended by what its page prints, with the key corrected in the contract', async () => {
-    const text = readFileSync(contract('rekeyed'), 'utf8');
+    const text = pipeline.contract('rekeyed');
     const keyLines = / +primaryKey: true\n +primaryKeyPosition: 1\n/.exec(text)?.[0] ?? '';
     expect(keyLines).not.toBe('');
-    writeFileSync(
-      contract('rekeyed'),
+    pipeline.writeContract(
+      'rekeyed',
       text
         .replace(keyLines, '')
         .replace(/( +name: code\n(?: +[a-z][^\n]*\n)*? +physicalType: text\n)/, `$1${keyLines}`),
     );
     await mendByPage('rekeyed', 'KEY_CHANGED');
   });
+  it('KEY_CHANGED is mended by what its page prints, with the key back as it was', async () => {
+    const refused = await sluice(...statePage('KEY_CHANGED', 'unkeyed').command);
+    expect(refused).toMatchObject({ code: 4, err: expect.stringContaining('ADD PRIMARY KEY') });
+    await database.query('alter table unkeyed add primary key (id)');
+    await mendByPage('unkeyed', 'KEY_CHANGED');
+  });
   it('CONTRACT_FAILED goes on by what its page prints, once the contract is corrected', async () => {
-    writeFileSync(
-      contract('broken_rule'),
-      readFileSync(contract('broken_rule'), 'utf8').replace('maximum: 60', 'maximum: 100'),
-    );
+    pipeline.writeContract('broken_rule', pipeline.contract('broken_rule').replace('maximum: 60', 'maximum: 100'));
     await mendByPage('broken_rule', 'CONTRACT_FAILED');
   });
   it('SCHEMA_CONFLICT is mended by what its page prints, once the contract says what the source has; the history stays', async () => {
@@ -207,13 +188,13 @@ logging: {level: warn}
     expect(refused.code, 'the contract is to be edited first').toBe(4);
     expect(refused.err).toContain('public.retyped.odcs.yaml');
     expect((await stateOf('retyped'))?.state).toBe('SCHEMA_CONFLICT');
-    const text = readFileSync(contract('retyped'), 'utf8');
+    const text = pipeline.contract('retyped');
     const asText = text.replace(
       / +logicalType: integer\n +logicalTypeOptions: \{ ?format: i32 ?\}\n( +)physicalType: integer\n$/,
       '$1logicalType: string\n$1physicalType: text\n',
     );
     expect(asText).not.toBe(text);
-    writeFileSync(contract('retyped'), asText);
+    pipeline.writeContract('retyped', asText);
     await mendByPage('retyped', 'SCHEMA_CONFLICT');
     await database.query(
       `insert into retyped values (100, 'x', 'y', 'no number'); update retyped set n = 'one' where id = 1`,
@@ -230,22 +211,21 @@ logging: {level: warn}
     await database.query(
       `begin; alter publication sluice_sta drop table fine; update fine set v = 'unheard' where id = 3; alter publication sluice_sta add table fine; commit`,
     );
-    const walking = startSluice(['verify', '--continuous', '--tables', 'public.fine', '--rate', '50MB'], options);
+    const walking = startSluice(['verify', '--continuous', '--tables', 'public.fine', '--rate', '50MB'], {
+      cwd: folder,
+      env: pipeline.env,
+    });
     await waitFor('the state', async () => (await stateOf('fine'))?.state === 'VERIFY_FAILED', { deadlineMs: 60_000 });
     walking.kill('SIGTERM');
     expect((await walking.ended).code).toBe(1);
     const { code } = statePage('VERIFY_FAILED', 'fine');
     expect((await sluice('status')).out).toContain(`${code} VERIFY_FAILED`);
-    const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-    expect(metrics).toContain('sluice_table_state{table="public.fine",state="VERIFY_FAILED"} 1');
-    service.kill('SIGTERM');
-    await service.ended;
-    service = startSluice(['run'], options);
-    await waitFor(
-      'the state to outlive the restart',
-      async () => (await stateOf('fine').catch(() => undefined))?.state === 'VERIFY_FAILED',
-      { deadlineMs: 60_000 },
-    );
+    expect(await pipeline.metrics()).toContain('sluice_table_state{table="public.fine",state="VERIFY_FAILED"} 1');
+    await pipeline.stop();
+    await pipeline.start();
+    await waitFor('the state to outlive the restart', async () => (await stateOf('fine'))?.state === 'VERIFY_FAILED', {
+      deadlineMs: 60_000,
+    });
     await database.query(`insert into fine values (500, 'c500', 'while it differs', 1)`);
     await mendByPage('fine', 'VERIFY_FAILED');
   });
@@ -278,8 +258,12 @@ logging: {level: warn}
     expect((JSON.parse(out) as { rows: unknown[] }).rows).toEqual([]);
   });
 
-  it('TABLE_MISSING leaves the table readable, as its page shows', async () => {
-    const shown = await sluice(...statePage('TABLE_MISSING', 'public.gone').command);
-    expect(shown, shown.err).toMatchObject({ code: 0 });
+  it('TABLE_MISSING leaves the table readable, and the table is let go by what its page prints', async () => {
+    expect(await sluice('table', 'show', 'public.gone')).toMatchObject({ code: 0 });
+    expect(await sluice('repair', 'gone')).toMatchObject({ err: expect.stringContaining('sluice remove public.gone') });
+    const removed = await sluice(...statePage('TABLE_MISSING', 'gone').command);
+    expect(removed, removed.err).toMatchObject({ code: 0 });
+    expect(removed.out).not.toContain('ALTER PUBLICATION');
+    expect((await stateOf('gone'))?.state).toBe('REMOVED');
   });
 });

@@ -92,7 +92,7 @@ export const STATE_CODES = {
     title: 'the table does not exist any more',
     exit: ExitCode.namedState,
     retry: false,
-    remedy: 'drop the table from source.tables, or create it again and start over',
+    remedy: 'let it go by `sluice remove`, or create it again and run `sluice repair` on the table',
   },
   KEY_CHANGED: {
     code: 'SLU-6020',
