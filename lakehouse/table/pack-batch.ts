@@ -10,11 +10,14 @@ export interface PackedBatch {
   readonly buffer: ArrayBuffer;
 }
 
+/** Batches of one table ask for memory in the same sizes: pieces of every size would hold it in tatters. */
+const STEP_BYTES = 1024 * 1024;
 /** Arrow's recommended alignment is 64; the widest word of a column has 8. */
 const ALIGN_BYTES = 8;
 
 export function packBatch({ rowCount, names, columns }: ColumnBatch): PackedBatch {
-  const buffer = new ArrayBuffer(columns.reduce((sum, column) => sum + packedBytes(column), 0));
+  const bytes = columns.reduce((sum, column) => sum + packedBytes(column), 0);
+  const buffer = new ArrayBuffer(bytes < STEP_BYTES ? bytes : Math.ceil(bytes / STEP_BYTES) * STEP_BYTES);
   let at = 0;
   /** Copies a view's bytes; where they stand now. */
   const place = (view: ArrayBufferView): number => {

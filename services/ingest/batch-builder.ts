@@ -56,6 +56,7 @@ export async function buildBatch(options: BuildOptions): Promise<IngestBatch> {
     parkedKeys: options.parkedKeys,
     awaiting: options.awaiting,
     resolvedLsn: options.resolvedLsn,
+    expected: recordsOf(plan),
   });
   if (!options.snapshotting) decoder.addAwaiting(options.asked);
   const ranges: OffsetRange[] = [];
@@ -68,6 +69,12 @@ export async function buildBatch(options: BuildOptions): Promise<IngestBatch> {
   const { queryId, queryName, schemaName, tableName, mark } = options;
   const head = { queryId, queryName, schemaName, tableName, mark, topic: plan.topic, timestampMs: plan.timestampMs };
   return assembleBatch(head, decoder.finish(), ranges);
+}
+
+function recordsOf({ from, to }: BatchPlan): number {
+  let records = 0;
+  for (const [partition, first] of from) records += Math.max(0, Number((to.get(partition) ?? first) - first));
+  return records;
 }
 
 export async function* readRange(

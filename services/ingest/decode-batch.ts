@@ -14,7 +14,7 @@ import { rowHashOf } from '../log/bag-key.ts';
 import type { DecodedEvent } from '../log/envelope-decode.ts';
 import { RecordFlags } from '../log/event.ts';
 import type { LogBatch, RowBlockSlice } from '../log/log.ts';
-import { openRowBlock } from '../log/row-block.ts';
+import { openRowBlock, type RowBlock } from '../log/row-block.ts';
 import { StreamError } from '../stream/stream-error.ts';
 import type { Awaiting } from './awaiting.ts';
 import { createColumnBuilder } from './columns/create-builder.ts';
@@ -46,7 +46,12 @@ export interface DecodeOptions {
   readonly awaiting: Awaiting;
   /** LSN of a tombstone that opens a batch and has no position of its own. */
   readonly resolvedLsn: bigint;
+  /** Records that are to come, where that is known. */
+  readonly expected?: number;
 }
+
+/** Rows of a batch for which memory is taken before they come. */
+const EXPECTED_ROWS_MAX = 128 * 1024;
 
 export interface DecodedColumns {
   readonly plan: TablePlan;
@@ -123,6 +128,7 @@ export class BatchDecoder {
     this.counts.read += slice.to - slice.from;
     this.counts.bytes += bytes;
     if (block.shape.version > this.newestShape) this.evolve(block.shape.version);
+    if (this.meta.length === 0) this.expect(block);
     const { builders, meta } = this;
     const { awaiting, parkedKeys } = this.options;
     const target = {
@@ -134,6 +140,19 @@ export class BatchDecoder {
     };
     // An awaiting event of a row's key comes before the row.
     this.blocks.decode(block, { topic, partition, ...slice }, this.plan, target, awaiting.events === 0);
+  }
+
+  /** Takes memory for the whole batch, by its first block: what grows as it fills leaves twice as much behind, in pieces of every size. */
+  private expect(block: RowBlock): void {
+    const rows = Math.min(this.options.expected ?? 0, EXPECTED_ROWS_MAX);
+    if (rows <= block.rows) return;
+    const places = new Map(block.shape.columns.map(({ name }, index) => [name, index]));
+    this.meta.expect(rows);
+    for (const [index, builder] of this.builders.entries()) {
+      const column = block.columns[places.get(this.plan.fields[index]?.sourceName ?? '') ?? -1];
+      const bytes = column === undefined ? 0 : column.to - column.from;
+      builder.expect(rows, Math.ceil((bytes / block.rows) * rows));
+    }
   }
 
   /** Single records, in position order. */

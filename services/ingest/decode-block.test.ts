@@ -175,6 +175,8 @@ function decode(plan: TablePlan, batch: LogBatch, parkedKeys: ParkedKeys, of: Ta
     parkedKeys,
     awaiting: createAwaiting(1024),
     resolvedLsn: 0n,
+    // More than comes: what memory was taken for must not show.
+    expected: 40_000,
   });
   decoder.add(batch);
   const decoded = decoder.finish();

@@ -62,7 +62,7 @@ export class RowMeta {
     keyIdOf: (row: number) => number,
   ): void {
     const count = place.to - place.from;
-    while (this.length + count > this.capacity) this.grow();
+    this.expect(count);
     const first = this.length;
     const end = first + count;
     const firstOrd = block.firstOrd + place.from * ORD_STEP;
@@ -93,6 +93,13 @@ export class RowMeta {
       this.lastKinds[keyId] = EventKind.upsert;
     }
     this.length = end;
+  }
+
+  /** Room for so many rows more. */
+  expect(rows: number): void {
+    let { capacity } = this;
+    while (capacity < this.length + rows) capacity *= 2;
+    if (capacity > this.capacity) this.grow(capacity);
   }
 
   /** Kind of a key's newest row, or NO_KIND. */
@@ -150,8 +157,7 @@ export class RowMeta {
     return this.capacity * 54;
   }
 
-  private grow(): void {
-    const capacity = this.capacity * 2;
+  private grow(capacity = this.capacity * 2): void {
     this.epochValues = wider(this.epochValues, new Int32Array(capacity));
     this.lsnValues = wider(this.lsnValues, new BigUint64Array(capacity));
     this.ordValues = wider(this.ordValues, new Int32Array(capacity));

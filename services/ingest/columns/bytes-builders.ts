@@ -6,6 +6,8 @@ import type { ColumnBuilder } from './column-builder.ts';
 const INITIAL_BYTES = 16 * 1024;
 /** Arrow's 32-bit offsets end here; the planner's byte limit keeps batches far below. */
 const DATA_BYTES_MAX = 2 ** 31 - 1;
+/** More than this is not taken on trust. */
+const EXPECTED_BYTES_MAX = 16 * 1024 * 1024;
 /** Up to this length a loop over char codes beats the call into the encoder. */
 const LOOP_CHARS = 48;
 
@@ -27,6 +29,14 @@ abstract class BytesBuilder extends RowState {
     const wider = Buffer.allocUnsafe(Math.min(DATA_BYTES_MAX, Math.max(needed, this.data.length * 2)));
     this.data.copy(wider, 0, 0, this.dataLength);
     this.data = wider;
+  }
+  override expect(rows: number, bytes: number): void {
+    this.ensureRows(rows);
+    const needed = this.dataLength + bytes;
+    // In steps of powers of two, as growing has it: batches of one table then ask for memory in the same sizes.
+    let size = this.data.length;
+    while (size < needed && size < EXPECTED_BYTES_MAX) size *= 2;
+    this.reserve(size - this.dataLength);
   }
   /** Closes rows from..to, whose bytes stand behind `dataLength` in one piece. */
   protected pushOffsets(lengths: Int32Array, from: number, to: number): void {

@@ -11,6 +11,8 @@ import type { ColumnVector } from '../../../lakehouse/table/column.ts';
 export interface ColumnBuilder {
   /** Rows appended so far. */
   readonly length: number;
+  /** Room for so many rows more, and for so many bytes of theirs: what is known to come need not be grown into. */
+  expect(rows: number, bytes: number): void;
   /** Appends a cell (NULL included). False: the column's type cannot hold it, and nothing was appended. */
   append(cell: Cell): boolean;
   appendNull(): void;
@@ -98,6 +100,10 @@ export abstract class RowState {
     if (this.missing !== null) this.missing = widen(this.missing, capacity >> 3);
     this.capacity = capacity;
     this.grow(capacity);
+  }
+
+  expect(rows: number, _bytes: number): void {
+    this.ensureRows(rows);
   }
 
   truncate(length: number): void {
