@@ -334,7 +334,10 @@ function outsidePath(path: string): string {
 }
 
 const tooLarge = (): SqlError =>
-  new SqlError('SQL_TOO_LARGE', 'the files to fetch for this query exceed the bound on local disk; query fewer tables');
+  new SqlError(
+    'SQL_TOO_LARGE',
+    'the files to fetch for this query exceed the bound on local disk; name fewer columns or tables',
+  );
 
 async function keep(path: string, bytes: Uint8Array, budget: DiskBudget): Promise<void> {
   if (bytes.byteLength > budget.bytesLeft) throw tooLarge();

@@ -50,7 +50,7 @@ function explained(error: SqlError): SluiceError {
   const remedy =
     error.code === 'SQL_INVALID'
       ? "write one SELECT, in DuckDB's dialect, over SCHEMA.TABLE or the names given with --table"
-      : 'query fewer or smaller tables, or a table on a local disk';
+      : 'name fewer columns, filter by a column that cuts files off, or read a table on a local disk';
   const exit = error.code === 'SQL_INVALID' ? ExitCode.usage : ExitCode.findings;
   return new SluiceError(error.code, error.message.trimEnd(), { exit, remedy, cause: error });
 }

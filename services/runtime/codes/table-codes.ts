@@ -233,6 +233,6 @@ export const TABLE_CODES = {
     title: 'the query needs more local disk than it may take',
     exit: ExitCode.findings,
     retry: false,
-    remedy: 'query fewer or smaller tables, or a table on a local disk',
+    remedy: 'name fewer columns, filter by a column that cuts files off, or read a table on a local disk',
   },
 } as const satisfies Readonly<Record<string, CodeEntry>>;
