@@ -25,6 +25,7 @@ import { mergeInput, rowsWithoutBase } from './merge-input.ts';
 import type { ParkedKeys } from './parked-keys.ts';
 import { commitQuarantine, healedChanges, parkedRecord, quarantineTopicRecords } from './quarantine.ts';
 import { quarantineId } from './quarantine-row.ts';
+import { createTripWire } from './trip-wire.ts';
 import { batchAppId, epochAppId, offsetAppId, txnsOf } from './txn-ids.ts';
 import type { StreamPosition, TopicIdentity } from './txn-ids.ts';
 
@@ -66,8 +67,6 @@ export interface SinkResult {
   readonly parkedKeys: ParkedKeys;
 }
 
-/** Rows in a batch below which the trip wire stays silent: one bad row of three is no trend. */
-const RATIO_ROWS_MIN = 100;
 /** Lost races after which a row without base is looked at again. */
 const ATTEMPTS_MAX = 5;
 /** Batches in a row that another owner may be ahead of us, before two pipelines are what it is. */
@@ -76,8 +75,9 @@ const OVERTAKEN_MAX = 5;
 export function mergeSink(options: MergeSinkOptions): BatchSink<IngestBatch> {
   /** Batches in a row whose number another writer had taken. */
   let overtaken = 0;
+  const tripWire = createTripWire();
   return async (batch, batchId) => {
-    tripWire(batch);
+    tripWire.check(batch);
     await options.keepContract(batch);
     const table = await options.table();
     const done = await doneBatch(options, table, batch);
@@ -93,6 +93,7 @@ export function mergeSink(options: MergeSinkOptions): BatchSink<IngestBatch> {
       const prepared = await table.prepare(input);
       try {
         await commitPrepared(options, batch, batchId, { folded, prepared, table, ...state });
+        tripWire.passed(batch);
         return;
       } catch (error) {
         // Another writer took a base away between prepare and commit: look again, and park what has none now.
@@ -194,18 +195,6 @@ async function commitPrepared(
     timestampMs: batch.timestampMs,
   });
   options.onResult({ batchId, ledger, merge, position, awaiting, parkedKeys });
-}
-
-/** Too many bad rows at once are a broken producer, not bad rows: the table stops before it swallows them. */
-function tripWire(batch: IngestBatch): void {
-  const limit = batch.tablePlan.maxQuarantineRatio;
-  const rows = batch.rowCount + batch.parked.length;
-  if (limit === null || rows < RATIO_ROWS_MIN || batch.parked.length / rows <= limit) return;
-  throw new StreamError(
-    'CONTRACT_FAILED',
-    `${batch.schemaName}.${batch.tableName}: ${batch.parked.length} of ${rows} rows of one batch violate the contract, more than maxQuarantineRatio ${limit}`,
-    'correct the producer or the contract, then resume the table; nothing of this batch was committed',
-  );
 }
 
 function wait(batch: IngestBatch, rows: readonly number[], awaiting: Awaiting): void {
