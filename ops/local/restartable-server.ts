@@ -5,11 +5,11 @@ export interface RestartableServer {
   readonly running: boolean;
   /** SIGTERM, and its end awaited; nothing when it does not run. */
   stop(): Promise<void>;
-  kill(): Promise<void>;
+  readonly kill: () => Promise<void>;
   /** Stops it in order if it runs, then starts it on the same ports. */
-  restart(): Promise<void>;
-  pause(): void;
-  resume(): void;
+  readonly restart: () => Promise<void>;
+  readonly pause: () => void;
+  readonly resume: () => void;
 }
 
 /** @param start resolves once the server takes connections. @throws LocalServerError */
