@@ -65,6 +65,13 @@ export interface MergeTableOptions {
 
 /** Commits between two looks at whether to compact: a look costs a pass over the list of files. */
 const COMPACTION_LOOK_COMMITS = 16;
+/**
+ * A batch that wrote this much belongs to a load, or to a backlog. Its files are not small enough to be urgent, and the thread
+ * that would rewrite them takes processor time from the load and memory beside it (some 150 MB): that waits for quieter batches,
+ * up to so many files.
+ */
+const LOAD_BYTES = 2 * 1024 * 1024;
+const LOAD_FILES_MAX = 1024;
 /** Columns of one rewritten file beside running merges, bytes: the thread that rewrites needs some four times as much. */
 const AUTO_COMPACT_BYTES = 16 * 1024 * 1024;
 /** Races lost in a row before a batch gives up: writers that commit without a pause are met by patience. */
@@ -181,14 +188,15 @@ export async function openMergeTable(options: MergeTableOptions): Promise<OwnedM
       await resetWhenCorrupt(resolved.index, (index) =>
         index.apply({ ...staged.change, version: done.snapshot.version }),
       );
-    considerCompaction(done.snapshot);
+    considerCompaction(done.snapshot, staged.bytesWritten);
     upkeep.afterCommit(done.snapshot, mode === 'append' ? null : { fields: resolved.keyed.keyFields });
     return toResult(done.version, resolved, staged, done.conflicts);
   }
 
-  function considerCompaction(snapshot: Snapshot): void {
+  function considerCompaction(snapshot: Snapshot, bytesWritten: number): void {
     const rules = options.autoCompact === undefined ? AUTO_COMPACT_RULES : options.autoCompact;
     if (rules === null || mode === 'append' || ++sinceCompaction < COMPACTION_LOOK_COMMITS) return;
+    if (bytesWritten >= LOAD_BYTES && snapshot.files.count < LOAD_FILES_MAX) return;
     sinceCompaction = 0;
     const plan = autoCompaction(snapshot, rules);
     if (plan !== null)
