@@ -1,6 +1,7 @@
 /** The quarantine as it lies in the lake: read without the service, by every table of the pipeline. */
 import { selectTable } from '../../contracts/engine/compile.ts';
 import { holdsClassified } from '../../contracts/engine/model.ts';
+import { didYouMean } from '../../contracts/engine/nearest.ts';
 import { parseContract } from '../../contracts/engine/parse.ts';
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import type { Snapshot } from '../../lakehouse/table/snapshot.ts';
@@ -44,13 +45,18 @@ export async function withParkedRows<T>(reload: () => Config, work: (rows: Parke
         async list(only, options) {
           const wanted = only === null ? names : [parseTableName(only)];
           const found: (QuarantineEntry & { table: string })[] = [];
-          for (const { schema, table } of wanted)
+          for (const { schema, table } of wanted) {
+            const snapshot = await quarantineOf(lake, schema, table);
+            // One that was taken out of the pipeline may still have parked rows; any other name is a slip.
+            if (snapshot === null && !names.some((known) => known.schema === schema && known.table === table))
+              throw unknownTable(`${schema}.${table}`, names);
             for (const entry of await listQuarantine(
-              await quarantineOf(lake, schema, table),
+              snapshot,
               options,
               await classifiedNow(config.contracts, schema, table),
             ))
               found.push({ table: `${schema}.${table}`, ...entry });
+          }
           return found;
         },
         async find(prefix) {
@@ -78,6 +84,17 @@ export async function withParkedRows<T>(reload: () => Config, work: (rows: Parke
   } finally {
     await lake.close();
   }
+}
+
+function unknownTable(
+  name: string,
+  names: readonly { readonly schema: string; readonly table: string }[],
+): ConfigError {
+  const hint = didYouMean(
+    name,
+    names.map(({ schema, table }) => `${schema}.${table}`),
+  );
+  return new ConfigError(`the pipeline has no table ${name}`, hint ?? '`sluice status` shows its tables');
 }
 
 /** Without a contract that can be read nobody knows what is private. */
