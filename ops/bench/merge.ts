@@ -59,7 +59,7 @@ const UPDATES = 8_000;
 const INSERTS = 2_000;
 const WARM_UP = 5;
 /** With keys all over a large table each of them reads nearly all pages of it: few are enough. */
-const FEED_BATCHES = 5;
+const FEED_BATCHES = 3;
 const LOAD_ROWS = 250_000;
 const LOAD_FILES = 10;
 
