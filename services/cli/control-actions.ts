@@ -22,7 +22,7 @@ import { readPaused, writePaused } from './paused-tables.ts';
 import type { Pipeline } from './pipeline.ts';
 import { measureRead, withReadOnly } from './source-estimate.ts';
 import { statusReport } from './status-report.ts';
-import { parseTableName } from './table-name.ts';
+import { parseTableName, type TableName } from './table-name.ts';
 
 /** Keys of one command; more come in several. */
 export const KEYS_PER_CALL = 1_000;
@@ -106,7 +106,7 @@ export async function createControl(
     pause: (body) => setPaused(body, true),
     resume: (body) => setPaused(body, false),
     backfill: async (body) => {
-      const table = sourceTable(pipeline, textField(body, 'table'));
+      const name = sourceName(pipeline, body);
       const rate = body['rate'] ?? null;
       if (rate !== null && !(typeof rate === 'number' && rate > 0))
         throw new ConfigError('the rate is bytes a second', 'give a number above 0');
@@ -117,7 +117,7 @@ export async function createControl(
         throw new ConfigError('steps at once are a whole number', `give 1 to ${PARALLEL_MAX}`);
       const exact = body['exact'] === true;
       const columns = columnList(body['columns'] ?? null);
-      const wanted = { ...parseTableName(table), where, bytesPerSecond: rate, exact, parallel };
+      const wanted = { ...name, where, bytesPerSecond: rate, exact, parallel };
       return Promise.resolve(jobs.start(columns === null ? wanted : { ...wanted, columns }));
     },
     'check-tables': async () => {
@@ -142,7 +142,7 @@ export async function createControl(
       return tailText(tail);
     },
     reread: async (body) => {
-      const { schema, table } = parseTableName(sourceTable(pipeline, textField(body, 'table')));
+      const { schema, table } = sourceName(pipeline, body);
       await readerOf(pipeline).resnapshot(schema, table, true);
       return { table: `${schema}.${table}` };
     },
@@ -160,7 +160,7 @@ export async function createControl(
     'resume-backfill': (body) => Promise.resolve(jobs.resume(sourceTable(pipeline, textField(body, 'table')))),
     'cancel-backfill': (body) => Promise.resolve(jobs.cancel(sourceTable(pipeline, textField(body, 'table')))),
     'fetch-keys': async (body) => {
-      const { schema, table } = parseTableName(sourceTable(pipeline, textField(body, 'table')));
+      const { schema, table } = sourceName(pipeline, body);
       const keys = keysOf(body);
       return { rows: await readerOf(pipeline).fetchKeys(schema, table, keys, body['removeAbsent'] === true) };
     },
@@ -338,6 +338,16 @@ function sourceTable(pipeline: Pipeline, name: string): string {
       .status()
       .tables.map(({ schema, table }) => `${schema}.${table}`),
   );
+}
+
+function sourceName(pipeline: Pipeline, body: ControlBody): TableName {
+  const id = sourceTable(pipeline, textField(body, 'table'));
+  return halvesOf(id, readerOf(pipeline).status().tables);
+}
+
+/** An id's schema and table as they are followed: a dot may stand in either. */
+export function halvesOf(id: string, followed: readonly TableName[]): TableName {
+  return followed.find(({ schema, table }) => `${schema}.${table}` === id) ?? parseTableName(id);
 }
 
 function known(name: string, tables: readonly string[]): string {

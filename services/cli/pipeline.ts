@@ -40,7 +40,6 @@ import { rowRequests } from './assemble/row-requests.ts';
 import { openSource } from './assemble/source.ts';
 import { importTypeScript, isTypeScript } from './assemble/typescript-module.ts';
 import { passingTrouble, type Trouble } from './passing-trouble.ts';
-import { parseTableName } from './table-name.ts';
 
 export interface PipelineParts {
   readonly reader: boolean;
@@ -321,11 +320,12 @@ async function openIngest(
     newId: randomUUID,
     failpoint: options.failpoint,
     continuityMs: heartbeatMs(config),
-    async beforeTable(id) {
+    async beforeTable(schema, table) {
+      const id = `${schema}.${table}`;
       const found = await readDifferences(lake, id);
       if (found !== null && !verified.has(id)) verified.set(id, found);
-      await assertNotBuilt(lake, parseTableName(id));
-      await settleSwap(await replayParts(config, { lake, log }, options.failpoint), parseTableName(id));
+      await assertNotBuilt(lake, { schema, table });
+      await settleSwap(await replayParts(config, { lake, log }, options.failpoint), { schema, table });
     },
     onProgress(progress, result) {
       const table = progress.name;

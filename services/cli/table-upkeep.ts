@@ -4,9 +4,7 @@ import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import { subStore } from '../../lakehouse/store/sub-store.ts';
 import { createUpkeep } from '../../lakehouse/upkeep/upkeep.ts';
 import type { IngestHandle } from '../ingest/pipeline.ts';
-import { tableFolder } from '../ingest/table-target.ts';
 import type { Logger } from '../runtime/logger.ts';
-import { parseTableName } from './table-name.ts';
 
 const TURN_MS = 15 * 60_000;
 
@@ -19,10 +17,9 @@ export async function keepTables(
   const jobs = new Map<string, ReturnType<typeof createUpkeep>>();
   while (!signal.aborted) {
     await sleep(TURN_MS, undefined, { signal, ref: false }).catch(() => undefined);
-    for (const { table, version } of ingest.status().tables) {
+    for (const { table, folder, version } of ingest.status().tables) {
       if (signal.aborted || version === null) continue;
-      const name = parseTableName(table);
-      const job = jobs.get(table) ?? createUpkeep({ store: subStore(lake, tableFolder(name.schema, name.table)) });
+      const job = jobs.get(table) ?? createUpkeep({ store: subStore(lake, folder) });
       jobs.set(table, job);
       const done = await job.tick();
       for (const failure of done.failures)

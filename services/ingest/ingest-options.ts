@@ -59,7 +59,7 @@ export interface IngestOptions {
   /** Asks the reader for rows by key (base-requests.ts); absent = an event without base parks. */
   readonly requestRows?: RequestRows;
   /** Finishes what was begun on a table (`schema.table`) and killed, before its position is read. */
-  readonly beforeTable?: (id: string) => Promise<void>;
+  readonly beforeTable?: (schema: string, table: string) => Promise<void>;
   readonly onProgress?: (progress: QueryProgress, result: SinkResult) => void;
   readonly onQueryProgress?: (progress: QueryProgress) => void;
   readonly onFailure?: (failure: Failure) => void;

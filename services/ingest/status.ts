@@ -9,6 +9,8 @@ import type { RunnerState, TableRunner } from './table-runner.ts';
 export interface TableStatus {
   /** `schema.table` */
   readonly table: string;
+  /** Its place in the lake; the name would not do, for a dot may stand in either half. */
+  readonly folder: string;
   readonly state: string;
   readonly message: string | null;
   readonly remedy: string | null;
@@ -93,6 +95,7 @@ function tableStatus(runner: TableRunner, timeline: MarkTimeline): TableStatus {
   const last = table.lastResult();
   return {
     table: runner.id,
+    folder: table.folder,
     state: shownState(runner.state(), snapshotting, position, timeline.grewAt(table.topic)),
     message: stopped?.message ?? null,
     remedy: stopped?.remedy ?? null,

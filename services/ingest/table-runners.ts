@@ -133,7 +133,7 @@ export function createTableRunners(parts: TableRunnersOptions): TableRunners {
     if (beforeTable === undefined) return ingest;
     let ready: Promise<void> | null = null;
     const prepare = async (): Promise<void> => {
-      ready ??= beforeTable(`${schema}.${table}`);
+      ready ??= beforeTable(schema, table);
       try {
         await ready;
       } catch (error) {
