@@ -109,6 +109,14 @@ suite('the first commands', { timeout: 180_000 }, () => {
     expect(planned('public.good')).toMatchObject({ rows: 50, refused: null });
     env = { PGURL: database.url };
     expect(await sluice('doctor')).toMatchObject({ code: 0 });
+    const file = join(folder, 'contracts/public.good.odcs.yaml');
+    const good = readFileSync(file, 'utf8');
+    writeFileSync(file, good.replace(/name: id\b/, 'name: ident'));
+    expect(await sluice('doctor')).toMatchObject({
+      code: 1,
+      out: expect.stringMatching(/public\.good\.odcs\.yaml:\d+: the table public\.good has no column 'ident'/),
+    });
+    writeFileSync(file, good);
   });
 
   it('what init wrote runs, and tables without rows stand in the lake', async () => {

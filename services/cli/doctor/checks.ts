@@ -1,12 +1,15 @@
 /** What a first user gets wrong, each with its fix. A check never throws: what it cannot do is its finding. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseContract } from '../../../contracts/engine/parse.ts';
+import type { Finding } from '../../../contracts/engine/finding.ts';
+import { ContractError, parseContract } from '../../../contracts/engine/parse.ts';
 import { probeConditionalPut } from '../../../lakehouse/store/probe.ts';
 import { requireDirect, serverFacts, requireServer, type ServerFacts } from '../../reader/preflight.ts';
 import { findSlot, requireOwnSlot } from '../../reader/slot.ts';
 import type { PostgresSource, SourceSession } from '../../reader/source.ts';
 import type { Config } from '../../runtime/config.ts';
+import { contractFolder } from '../../ingest/contract-files.ts';
+import { checkAgainstSource } from '../assemble/contract-check.ts';
 import { openLake } from '../assemble/lake.ts';
 import { openLog } from '../assemble/log.ts';
 import { openSource } from '../assemble/source.ts';
@@ -29,8 +32,8 @@ export async function runChecks(config: Config, reload: () => Config, report: Re
       await log.close();
     }
   });
-  await attempt('lake reachable', report, () => checkLake(config, report));
-  checkContracts(config, report);
+  const lake = await attempt('lake reachable', report, () => checkLake(config, report));
+  await attempt('contracts', report, () => checkContracts(config, report, lake === null ? null : source));
 }
 
 async function checkSource(config: Config, source: PostgresSource, report: Report): Promise<void> {
@@ -110,7 +113,8 @@ async function checkMessages(session: SourceSession, report: Report): Promise<vo
   });
 }
 
-async function checkLake(config: Config, report: Report): Promise<void> {
+/** True when it is reachable. */
+async function checkLake(config: Config, report: Report): Promise<true> {
   const lake = openLake(config, null, { requests: 0, sentBytes: 0, receivedBytes: 0 });
   try {
     await probeConditionalPut(lake);
@@ -125,12 +129,14 @@ async function checkLake(config: Config, report: Report): Promise<void> {
           'use another lake.uri, or tear the other pipeline down',
         ),
       );
+    return true;
   } finally {
     await lake.close();
   }
 }
 
-function checkContracts(config: Config, report: Report): void {
+/** `source`: its tables must have the columns that the contracts name; null = it or the lake is away. */
+async function checkContracts(config: Config, report: Report, source: PostgresSource | null): Promise<void> {
   let files: string[];
   try {
     files = readdirSync(config.contracts).filter((file) => file.endsWith('.odcs.yaml'));
@@ -159,5 +165,22 @@ function checkContracts(config: Config, report: Report): void {
         ),
       );
   }
-  report(ok('contracts', `${valid} of ${files.length} are valid`));
+  const unknown = source === null ? [] : await unknownColumns(config, source);
+  for (const { file, line, message, hint } of unknown)
+    report(bad('contracts', `${file}:${line}: ${message}`, hint ?? 'correct the contract'));
+  if (unknown.length === 0) report(ok('contracts', `${valid} of ${files.length} are valid`));
+}
+
+/** What `sluice run` would refuse before it starts. */
+async function unknownColumns(config: Config, source: PostgresSource): Promise<readonly Finding[]> {
+  const lake = openLake(config, null, { requests: 0, sentBytes: 0, receivedBytes: 0 });
+  try {
+    await checkAgainstSource(source, config, contractFolder(config.contracts), lake);
+    return [];
+  } catch (error) {
+    if (!(error instanceof ContractError)) throw error;
+    return error.findings.filter(({ code }) => code === 'COLUMN_MISSING');
+  } finally {
+    await lake.close();
+  }
 }
