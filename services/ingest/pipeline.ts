@@ -139,6 +139,8 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
   }
 
   function forgetMarks(): void {
+    // A worker that has no table yet does not know which marks the first one needs.
+    if (tables.size === 0) return;
     timeline.forget(Math.min(tables.passed(), ...unshared.values()));
   }
 
@@ -175,12 +177,14 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
     writing = writing.then(() => writeConsistent(lake, name, found, folderOf).catch(options.onFeedFailure));
   }
 
-  async function onMark(mark: Mark, offset: bigint): Promise<void> {
+  async function onMark(mark: Mark, offset: bigint, until: AbortSignal): Promise<void> {
     if (Object.keys(mark.nextOffsets).some((topic) => !topics.has(topic))) {
       await shapes.refresh();
       seeTables(true);
       group?.tablesFound();
     }
+    // The marks are being read anew: this one comes again, in its place.
+    if (until.aborted) return;
     timeline.add(mark, offset);
     const newest = timeline.newest();
     if (newest !== null) cuts.marked(newest);
@@ -217,19 +221,22 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
   }
 
   let feedTurn = new AbortController();
+  function readMarksAnew(): void {
+    feedTurn.abort();
+    timeline.reset();
+  }
   const sourceOf = (until: AbortSignal) => ({
     reader: log.reader,
     name,
     clock,
     signal: until,
-    onMark,
+    onMark: (mark: Mark, offset: bigint) => onMark(mark, offset, until),
     onMarks,
     onFailure,
   });
   async function feed(): Promise<void> {
     while (!signal.aborted) {
       feedTurn = new AbortController();
-      timeline.reset();
       await feedMarks(sourceOf(AbortSignal.any([signal, feedTurn.signal])), firstMark);
     }
   }
@@ -257,6 +264,8 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
       await shapes.refresh();
       seeTables(false);
     }
+    // Before a table is there that could plan by them: marks that it needs may lie behind those that are known.
+    if (!found) readMarksAnew();
     for (const id of ids) {
       const place = places.get(id);
       if (place !== undefined) tables.add(place.schema, place.table);
@@ -264,7 +273,6 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
     }
     keeper.drop();
     if (found) tables.wake();
-    else feedTurn.abort();
   }
 
   function joinGroup(join: JoinGroup): WorkerGroup {
