@@ -11,21 +11,32 @@ import type { StatusReport } from './status-report.ts';
 
 const WAIT_MS = 120_000;
 const POLL_MS = 200;
+/** The file is written once a second of the reader's clock: a mark that came too early in it gives no cut, a later one does. */
+const ASK_EVERY_MS = 1100;
 
-/** `table`: only that one (`schema.table`) must be there; null = all that move. */
+/**
+ * `table`: only that one (`schema.table`) must be there; null = all that move. `askForMark` makes an idle reader write a mark,
+ * which would else come every ten seconds.
+ */
 export function lakeReaches(
-  config: Config,
-  lake: ObjectStore,
+  { config, lake, askForMark }: LakeReachesPorts,
   signal: AbortSignal,
   table: string | null = null,
 ): (lsn: bigint) => Promise<void> {
   return async (lsn) => {
     const deadline = Date.now() + WAIT_MS;
     let newest = 0n;
+    let askAt = Date.now() + ASK_EVERY_MS;
     for (;;) {
-      newest = (await byService(config, table)) ?? (await byFile(lake, table)) ?? newest;
+      const served = await byService(config, table);
+      newest = served ?? (await byFile(lake, table)) ?? newest;
       if (newest >= lsn) return;
       if (signal.aborted || Date.now() > deadline) break;
+      if (served === null && Date.now() >= askAt) {
+        askAt = Date.now() + ASK_EVERY_MS;
+        // Only to be told sooner: a source that does not answer shows where it is read.
+        await askForMark().catch(() => undefined);
+      }
       await sleep(POLL_MS, undefined, { signal }).catch(() => undefined);
     }
     throw new SluiceError(
@@ -37,6 +48,12 @@ export function lakeReaches(
       },
     );
   };
+}
+
+export interface LakeReachesPorts {
+  readonly config: Config;
+  readonly lake: ObjectStore;
+  readonly askForMark: () => Promise<unknown>;
 }
 
 /**

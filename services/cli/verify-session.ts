@@ -14,7 +14,7 @@ import { openLog } from './assemble/log.ts';
 import { piiKey } from './assemble/log-privacy.ts';
 import { openReplica, openSource } from './assemble/source.ts';
 import { lakeReaches } from './lake-reaches.ts';
-import { verifyOne, type SampleSize, type TableReport } from './verify-tables.ts';
+import { markBehind, verifyOne, type SampleSize, type TableReport } from './verify-tables.ts';
 
 export interface VerifySession {
   readonly config: Config;
@@ -68,7 +68,11 @@ export async function withVerify<T>(
             lake,
             contracts: contractFolder(config.contracts),
             hasher,
-            reached: lakeReaches(config, lake, signal, `${shape.schema}.${shape.table}`),
+            reached: lakeReaches(
+              { config, lake, askForMark: () => markBehind(source) },
+              signal,
+              `${shape.schema}.${shape.table}`,
+            ),
             ...how,
           }),
       });

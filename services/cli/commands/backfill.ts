@@ -201,7 +201,7 @@ async function settle(id: string, flags: Flags, context: CliContext): Promise<nu
     context.signal,
     async (session) => {
       const lsn = await markBehind(session.source);
-      await lakeReaches(session.config, session.lake, context.signal, id)(lsn);
+      await lakeReaches({ ...session, askForMark: () => markBehind(session.source) }, context.signal, id)(lsn);
       if (flags.exact !== true) return null;
       const { schema, table } = parseTableName(id);
       const shape = session.tables([id]).find((each) => each.schema === schema && each.table === table);
