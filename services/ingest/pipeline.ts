@@ -264,8 +264,9 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
       await shapes.refresh();
       seeTables(false);
     }
-    // Before a table is there that could plan by them: marks that it needs may lie behind those that are known.
-    if (!found) readMarksAnew();
+    // Before a table is there that could plan by them: marks that it needs may lie behind those that are known. The cuts of
+    // foreign topics are made here, and all of them are.
+    if (!found && foreign === null) readMarksAnew();
     for (const id of ids) {
       const place = places.get(id);
       if (place !== undefined) tables.add(place.schema, place.table);
