@@ -38,8 +38,8 @@ export interface EmbeddedWriterOptions {
   /** A segment that has reached this size is sealed and another one begun. */
   readonly segmentBytes: number;
   /** Called after every append that became visible. */
-  readonly onClosed: () => void;
   readonly onAppend: () => void;
+  readonly onClosed: () => void;
 }
 
 interface WriterState {
