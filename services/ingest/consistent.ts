@@ -82,13 +82,9 @@ export function createBarrierKeeper(): BarrierKeeper {
       const at = open.mark.sequence;
       if (!table.active) return true;
       if (!seen.has(table.id)) {
-        const how = note(table, at);
-        if (how === 'passed') {
-          // The look is to find it so.
-          seen.delete(table.id);
-          return true;
-        }
-        if (how === 'here') waiting--;
+        // Gone past it: the look is to find it so.
+        if (table.reached > at) return true;
+        if (note(table, at) === 'here') waiting--;
       }
       return waiting <= 0;
     },
