@@ -34,7 +34,7 @@ const ANY = new Set(['parked', 'healed', 'released', 'dropped'] as const);
 /** Closed behind the work. */
 export async function withParkedRows<T>(reload: () => Config, work: (rows: ParkedRows) => Promise<T>): Promise<T> {
   const config = reload();
-  const lake = openLake(config, null, { requests: 0, sentBytes: 0, receivedBytes: 0 });
+  const lake = openLake(config);
   try {
     const log = await openLog(config, reload);
     try {

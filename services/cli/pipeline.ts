@@ -32,7 +32,7 @@ import { takeStateFolder } from './assemble/state-folder.ts';
 import { readDifferences, type FoundDifferences } from './found-differences.ts';
 import { readPaused } from './paused-tables.ts';
 import { lakeFloor } from './assemble/lake-floor.ts';
-import { openCheckpoint, openLake, type StoreCounts } from './assemble/lake.ts';
+import { noCounts, openCheckpoint, openLake, type StoreCounts } from './assemble/lake.ts';
 import { openLog } from './assemble/log.ts';
 import { replayParts } from './assemble/replay-parts.ts';
 import { logPrivacy, piiKey } from './assemble/log-privacy.ts';
@@ -89,7 +89,7 @@ export interface Pipeline {
 export async function startPipeline(options: PipelineOptions): Promise<Pipeline> {
   const { config, parts, logger, metrics, signal } = options;
   mkdirSync(config.state, { recursive: true });
-  const counts: StoreCounts = { requests: 0, sentBytes: 0, receivedBytes: 0 };
+  const counts = noCounts();
   const undo: (() => Promise<unknown>)[] = [];
   try {
     const opened = openLake(config, metrics, counts);

@@ -39,7 +39,7 @@ export async function readSpeed(lake: ObjectStore): Promise<ReadSpeed> {
 
 /** The same, where the lake is not open. */
 export async function speedOf(config: Config): Promise<ReadSpeed> {
-  const lake = openLake(config, null, { requests: 0, sentBytes: 0, receivedBytes: 0 });
+  const lake = openLake(config);
   try {
     return await readSpeed(lake);
   } finally {

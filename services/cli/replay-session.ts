@@ -25,7 +25,7 @@ export async function withReplay<T>(
 ): Promise<T> {
   const config = reload();
   requireOwnTopics(config);
-  const lake = openLake(config, null, { requests: 0, sentBytes: 0, receivedBytes: 0 });
+  const lake = openLake(config);
   try {
     const log = await openLog(config, reload);
     try {

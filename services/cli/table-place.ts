@@ -29,10 +29,9 @@ export function tableCommand(parent: Command, name: string, description: string)
 /** Rooted at the table. Nothing is read yet. @throws ConfigError; StoreError STORE_BAD_URI */
 export function openTablePlace(context: CliContext, table: string, options: TableOptions): ObjectStore {
   const config = context.loadConfig(options.config);
-  const counts = { requests: 0, sentBytes: 0, receivedBytes: 0 };
-  if (isUri(table)) return openLake({ ...config, lake: { ...config.lake, uri: table } }, null, counts);
+  if (isUri(table)) return openLake({ ...config, lake: { ...config.lake, uri: table } });
   const named = parseTableName(table);
-  return subStore(openLake(config, null, counts), `${lakeTableName(named.schema)}/${lakeTableName(named.table)}`);
+  return subStore(openLake(config), `${lakeTableName(named.schema)}/${lakeTableName(named.table)}`);
 }
 
 /** A path has a slash or begins with a dot; a table's name has neither. */

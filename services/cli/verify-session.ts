@@ -41,7 +41,7 @@ export async function withVerify<T>(
   const config = reload();
   const key = piiKey(config);
   const hasher = key === null ? null : createHasher(key);
-  const lake = openLake(config, null, { requests: 0, sentBytes: 0, receivedBytes: 0 });
+  const lake = openLake(config);
   try {
     const source = await openSource(config, reload);
     const readFrom = config.source.replica === null ? source : await openReplica(config, reload);

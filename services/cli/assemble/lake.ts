@@ -11,9 +11,16 @@ export interface StoreCounts {
   receivedBytes: number;
 }
 
-export function openLake(config: Config, metrics: Metrics | null, counts: StoreCounts): ObjectStore {
+/** Where nobody asks for them, requests are counted for nothing. */
+export function openLake(
+  config: Config,
+  metrics: Metrics | null = null,
+  counts: StoreCounts = noCounts(),
+): ObjectStore {
   return openAt(config.lake.uri, config, metrics, counts);
 }
+
+export const noCounts = (): StoreCounts => ({ requests: 0, sentBytes: 0, receivedBytes: 0 });
 
 /** `stream.checkpoint` as a store and a folder in it; null = the lake's own place. */
 export function openCheckpoint(config: Config): { readonly store: ObjectStore; readonly folder: string } | null {
@@ -21,7 +28,7 @@ export function openCheckpoint(config: Config): { readonly store: ObjectStore; r
   if (uri === null) return null;
   const slash = uri.lastIndexOf('/');
   const [parent, folder] = slash < 1 ? ['.', uri] : [uri.slice(0, slash), uri.slice(slash + 1)];
-  return { store: openAt(parent, config, null, { requests: 0, sentBytes: 0, receivedBytes: 0 }), folder };
+  return { store: openAt(parent, config, null, noCounts()), folder };
 }
 
 function openAt(uri: string, config: Config, metrics: Metrics | null, counts: StoreCounts): ObjectStore {

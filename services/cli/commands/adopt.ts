@@ -57,7 +57,7 @@ async function adopt(flags: Flags, context: CliContext): Promise<ExitCode> {
 
 async function adoptSlot(config: Config, flags: Flags, context: CliContext): Promise<ExitCode> {
   const reload = (): Config => context.loadConfig(flags.config);
-  const lake = openLake(config, null, { requests: 0, sentBytes: 0, receivedBytes: 0 });
+  const lake = openLake(config);
   const source = await openSource(config, reload);
   const session = await source.session('adopt');
   try {
@@ -87,7 +87,7 @@ async function adoptSlot(config: Config, flags: Flags, context: CliContext): Pro
 
 async function adoptTopics(config: Config, flags: Flags, context: CliContext): Promise<ExitCode> {
   const reload = (): Config => context.loadConfig(flags.config);
-  const lake = openLake(config, null, { requests: 0, sentBytes: 0, receivedBytes: 0 });
+  const lake = openLake(config);
   try {
     const checkpoint = flags.checkpoint === undefined ? null : await sparkCheckpoint(config, flags.checkpoint);
     const given = flags.offsets === undefined ? null : readOffsets(flags.offsets, context.cwd);
@@ -109,11 +109,7 @@ async function adoptTopics(config: Config, flags: Flags, context: CliContext): P
 }
 
 async function sparkCheckpoint(config: Config, uri: string): ReturnType<typeof readSparkCheckpoint> {
-  const store = openLake({ ...config, lake: { ...config.lake, uri } }, null, {
-    requests: 0,
-    sentBytes: 0,
-    receivedBytes: 0,
-  });
+  const store = openLake({ ...config, lake: { ...config.lake, uri } });
   try {
     return await readSparkCheckpoint(store);
   } finally {

@@ -25,7 +25,7 @@ export const planCommand: CommandModule = (program, context) => {
       context.run(async (flags: Flags) => {
         const config = context.loadConfig(flags.config);
         const reload = (): Config => context.loadConfig(flags.config);
-        const lake = openLake(config, null, { requests: 0, sentBytes: 0, receivedBytes: 0 });
+        const lake = openLake(config);
         try {
           const topics = await knownTopics(config, reload, context.cwd);
           const source = await openSource(config, reload);

@@ -1,10 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { subStore } from '../../../lakehouse/store/sub-store.ts';
 import type { ContractText } from '../../ingest/contract-files.ts';
-import { tableFolder } from '../../ingest/table-target.ts';
 import { findBatch } from '../../replay/replay/batch-place.ts';
-import { assertSameBuild, buildTable, discardBuild, idOf } from '../../replay/replay/build-table.ts';
+import { assertSameBuild, buildTable, discardBuild, idOf, storeOf } from '../../replay/replay/build-table.ts';
 import type { BuildRequest, BuildResult, TableId } from '../../replay/replay/build-table.ts';
 import { diffBuild } from '../../replay/replay/diff-build.ts';
 import { estimateReplay } from '../../replay/replay/estimate.ts';
@@ -241,7 +239,7 @@ async function estimate(
 ): Promise<void> {
   const estimates = [];
   for (const { schema, table } of tables) {
-    const store = subStore(parts.lake, tableFolder(schema, table));
+    const store = storeOf(parts, { schema, table });
     const range = await resolveRange(
       { reader: parts.log.reader, name: parts.name, findBatch: (id, batch) => findBatch(store, id, batch) },
       {

@@ -38,7 +38,7 @@ export const teardownCommand: CommandModule = (program, context) => {
 async function teardown(flags: Flags, context: CliContext): Promise<ExitCode> {
   const config = context.loadConfig(flags.config);
   const reload = (): Config => context.loadConfig(flags.config);
-  const lake = openLake(config, null, { requests: 0, sentBytes: 0, receivedBytes: 0 });
+  const lake = openLake(config);
   const session = await (await openSource(config, reload)).session('teardown');
   try {
     const left = await adoptedSlot(config, session, lake);

@@ -22,7 +22,7 @@ export async function checkTakeover(
   session: SourceSession,
   report: (line: TakeoverLine) => void,
 ): Promise<void> {
-  const lake = openLake(config, null, { requests: 0, sentBytes: 0, receivedBytes: 0 });
+  const lake = openLake(config);
   try {
     if ((await readIdentity(lake)) !== null || !(await hasForeignTable(config, session, lake))) return;
     const options = { config, lake, allowMissing: false, scanKeys: false };

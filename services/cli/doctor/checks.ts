@@ -115,7 +115,7 @@ async function checkMessages(session: SourceSession, report: Report): Promise<vo
 
 /** True when it is reachable. */
 async function checkLake(config: Config, report: Report): Promise<true> {
-  const lake = openLake(config, null, { requests: 0, sentBytes: 0, receivedBytes: 0 });
+  const lake = openLake(config);
   try {
     await probeConditionalPut(lake);
     report(ok('lake reachable', `${lake.uri} is writable and honours conditional PUT`));
@@ -173,7 +173,7 @@ async function checkContracts(config: Config, report: Report, source: PostgresSo
 
 /** What `sluice run` would refuse before it starts. */
 async function unknownColumns(config: Config, source: PostgresSource): Promise<readonly Finding[]> {
-  const lake = openLake(config, null, { requests: 0, sentBytes: 0, receivedBytes: 0 });
+  const lake = openLake(config);
   try {
     await checkAgainstSource(source, config, contractFolder(config.contracts), lake);
     return [];
