@@ -4,7 +4,7 @@
  */
 import type { ColumnShape } from '../log/event.ts';
 import type { SourceSession, TextRow } from './source.ts';
-import { quoteLiteral, quoteTable } from './sql-text.ts';
+import { fromOwnRows, quoteLiteral, quoteTable } from './sql-text.ts';
 
 export interface SourceTable {
   readonly schema: string;
@@ -201,12 +201,9 @@ from ground g join pg_type top on top.oid = g.top
   return facts;
 }
 
-/**
- * What stands behind FROM for the rows that are the table's own: of a plain table without those of tables that inherit from it,
- * which are published by their own names; of a partitioned one all, by its root.
- */
+/** `fromOwnRows` of a table that the catalog is asked about. */
 export async function ownRowsOf(session: SourceSession, schema: string, table: string): Promise<string> {
-  const name = quoteTable(schema, table);
-  const [row] = await session.query(`SELECT relkind FROM pg_class WHERE oid = to_regclass(${quoteLiteral(name)})`);
-  return row?.['relkind'] === 'r' ? `ONLY ${name}` : name;
+  const name = quoteLiteral(quoteTable(schema, table));
+  const [row] = await session.query(`SELECT relkind FROM pg_class WHERE oid = to_regclass(${name})`);
+  return fromOwnRows(schema, table, row?.['relkind'] === 'r');
 }

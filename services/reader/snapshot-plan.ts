@@ -4,7 +4,7 @@ import type { ShapeEncoder } from '../log/envelope-encode.ts';
 import type { TableShape } from '../log/event.ts';
 import type { HeapProgress, TableState, TidRange } from './reader-state.ts';
 import type { ChunkQuery } from './snapshot-read.ts';
-import { quoteTable } from './sql-text.ts';
+import { fromOwnRows } from './sql-text.ts';
 import { mergeRange, remainingChunks } from './snapshot-ranges.ts';
 import type { TableRoute } from './table-route.ts';
 
@@ -42,11 +42,10 @@ export interface ChunkTask {
 /** SQL that gives the keys which no row of the table has, given what is published of it. */
 export type AbsentQuery = (shape: TableShape, rowFilter: string | null, from: string) => string;
 
-/** What stands behind FROM for all rows of the table: of a plain one without those that inherit from it, of a partitioned one by its root. */
-export function ownRows({ route, heaps }: Pick<TablePlan, 'route' | 'heaps'>): string {
+/** `fromOwnRows` of a table whose heaps are known. */
+export function ownRows({ route: { schema, table }, heaps }: Pick<TablePlan, 'route' | 'heaps'>): string {
   const [heap] = heaps;
-  const plain = heaps.length === 1 && heap?.schema === route.schema && heap.table === route.table;
-  return `${plain ? 'ONLY ' : ''}${quoteTable(route.schema, route.table)}`;
+  return fromOwnRows(schema, table, heaps.length === 1 && heap?.schema === schema && heap.table === table);
 }
 
 /** Rows of a page that we assume where the table was never analysed. */

@@ -9,6 +9,14 @@ export function quoteTable(schema: string, table: string): string {
   return `${quoteIdent(schema)}.${quoteIdent(table)}`;
 }
 
+/**
+ * What stands behind FROM for a table's own rows: of a plain one without those of tables that inherit from it, which are
+ * published by their own names; of a partitioned one all, by its root.
+ */
+export function fromOwnRows(schema: string, table: string, plain: boolean): string {
+  return `${plain ? 'ONLY ' : ''}${quoteTable(schema, table)}`;
+}
+
 /** A string literal that means the same whatever standard_conforming_strings says. */
 export function quoteLiteral(text: string): string {
   const body = text.replaceAll("'", "''");
