@@ -37,6 +37,9 @@ export interface TableId {
   readonly table: string;
 }
 export const idOf = ({ schema, table }: TableId): string => `${schema}.${table}`;
+/** The table's place in the lake. */
+export const storeOf = ({ lake }: Pick<ReplayParts, 'lake'>, { schema, table }: TableId): ObjectStore =>
+  subStore(lake, tableFolder(schema, table));
 
 export interface BuildRequest {
   readonly table: TableId;
@@ -191,8 +194,7 @@ async function rangeOf(
   const ports = {
     reader: parts.log.reader,
     name: parts.name,
-    findBatch: (table: string, batch: bigint) =>
-      findBatch(subStore(parts.lake, tableFolder(request.table.schema, request.table.table)), table, batch),
+    findBatch: (table: string, batch: bigint) => findBatch(storeOf(parts, request.table), table, batch),
   };
   const { schema, table } = request.table;
   if (standing === null)

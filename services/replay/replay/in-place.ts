@@ -5,16 +5,14 @@
  */
 import { getText } from '../../../lakehouse/store/get-text.ts';
 import type { ObjectStore } from '../../../lakehouse/store/store.ts';
-import { subStore } from '../../../lakehouse/store/sub-store.ts';
 import { readHistory } from '../../../lakehouse/table/history.ts';
 import { createAwaiting } from '../../ingest/awaiting.ts';
 import type { OwnedTable } from '../../ingest/ingest-options.ts';
-import { tableFolder } from '../../ingest/table-target.ts';
 import { formatLsn, type LogOffset } from '../../log/position.ts';
 import { ExitCode, SluiceError } from '../../runtime/errors.ts';
 import { planBatch } from '../../stream/plan.ts';
 import { findBatch } from './batch-place.ts';
-import { hashOf, idOf, type TableId } from './build-table.ts';
+import { hashOf, idOf, storeOf, type TableId } from './build-table.ts';
 import { distance, isWithin, offsetsText, timelineUpTo, type OffsetMap } from './marks.ts';
 import { batchLimits, type ReplayParts } from './parts.ts';
 import { parseRangePoint } from './range-point.ts';
@@ -177,9 +175,6 @@ async function reachable(parts: ReplayParts, owner: OwnedTable, range: ReplayRan
     });
   return Math.min(range.end.mark.sequence, stands.markSequence);
 }
-
-const storeOf = (parts: ReplayParts, { schema, table }: TableId): ObjectStore =>
-  subStore(parts.lake, tableFolder(schema, table));
 
 /** False: rows were set back or replaced since that version, and what was replayed before may be gone with them. */
 async function hasOnlyGrown(store: ObjectStore, since: string): Promise<boolean> {

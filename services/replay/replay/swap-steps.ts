@@ -12,7 +12,7 @@ import { txnsOf, type CommittedPosition, type StreamPosition } from '../../inges
 import { dataTopic } from '../../log/topics.ts';
 import { ExitCode, SluiceError } from '../../runtime/errors.ts';
 import { openCheckpoint } from '../../stream/checkpoint.ts';
-import { idOf, placeOf, type TableId } from './build-table.ts';
+import { idOf, placeOf, storeOf, type TableId } from './build-table.ts';
 import type { ReplayParts } from './parts.ts';
 import { forgetSwap, keptContract, readSwap, writeSwap, type SwapRecord } from './replay-record.ts';
 import { quarantineAt } from './swap-quarantine.ts';
@@ -123,8 +123,6 @@ export function notReady(message: string, remedy: string): SluiceError {
   return new SluiceError('REPLAY_NOT_READY', message, { exit: ExitCode.findings, remedy });
 }
 
-export const storeOf = (parts: ReplayParts, { schema, table }: TableId): ObjectStore =>
-  subStore(parts.lake, tableFolder(schema, table));
 export const quarantineStore = (parts: ReplayParts, { schema, table }: TableId): ObjectStore =>
   subStore(parts.lake, `${tableFolder(schema, table)}__quarantine`);
 export const versionText = (snapshot: Snapshot | null): string | null =>

@@ -6,7 +6,7 @@ import type { StreamPosition } from '../../ingest/txn-ids.ts';
 import { formatLsn, type Lsn } from '../../log/position.ts';
 import { dataTopic } from '../../log/topics.ts';
 import { ExitCode, SluiceError } from '../../runtime/errors.ts';
-import { idOf, type TableId } from './build-table.ts';
+import { idOf, storeOf, type TableId } from './build-table.ts';
 import { timelineUpTo, walkMarks } from './marks.ts';
 import { openStepped, stepTo, type ReplayParts } from './parts.ts';
 import { placeRecord, streamPlace } from './place-record.ts';
@@ -20,7 +20,6 @@ import {
   quarantineStore,
   refuseOwners,
   settleSwap,
-  storeOf,
   txnActions,
   versionText,
   wholly,

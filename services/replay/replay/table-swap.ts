@@ -17,7 +17,7 @@ import type { OwnedTable } from '../../ingest/ingest-options.ts';
 import type { IngestTable } from '../../ingest/ingest-table.ts';
 import type { CommittedPosition, StreamPosition } from '../../ingest/txn-ids.ts';
 import { formatLsn, type Lsn } from '../../log/position.ts';
-import { hashOf, idOf, openBuild, placeOf, type TableId } from './build-table.ts';
+import { hashOf, idOf, openBuild, placeOf, storeOf, type TableId } from './build-table.ts';
 import { isWithin, sameOffsets } from './marks.ts';
 import type { ReplayParts } from './parts.ts';
 import { placeRecord } from './place-record.ts';
@@ -33,7 +33,6 @@ import {
   quarantineStore,
   refuseOwners,
   settleSwap,
-  storeOf,
   swapAppId,
   txnActions,
   versionText,
