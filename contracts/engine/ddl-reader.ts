@@ -86,19 +86,30 @@ export function skipTo(reader: Reader, stops: readonly string[]): void {
   }
 }
 
-/** A type's words: up to a constraint's first word, a comma or the closing parenthesis; arguments and [] belong to it. */
+/** A type's words; arguments and [] belong to it. */
 export function readType(reader: Reader): string {
+  return textBeforeConstraint(reader, false).replaceAll(/\s+/g, ' ').trim();
+}
+
+/** The text of an expression, whatever its first word is. */
+export function expressionText(reader: Reader): string {
+  return textBeforeConstraint(reader, true).trim();
+}
+
+/** Up to a constraint's first word, a comma or the closing parenthesis at the same level. */
+function textBeforeConstraint(reader: Reader, anyFirstWord: boolean): string {
   const start = reader.peek()?.start ?? 0;
   let end = start;
   for (;;) {
     const token = reader.peek();
     if (token === undefined || token.text === ',' || token.text === ')') break;
-    if (token.kind === 'word' && COLUMN_WORDS.has(token.text)) break;
+    const first = anyFirstWord && end === start;
+    if (token.kind === 'word' && !first && COLUMN_WORDS.has(token.text)) break;
     end = token.end;
     if (token.text === '(') end = skipParentheses(reader);
     else reader.next();
   }
-  return reader.source.slice(start, end).replaceAll(/\s+/g, ' ').trim();
+  return reader.source.slice(start, end);
 }
 const COLUMN_WORDS: ReadonlySet<string> = new Set([
   'not',
@@ -117,18 +128,3 @@ const COLUMN_WORDS: ReadonlySet<string> = new Set([
   'initially',
   'using',
 ]);
-
-/** The text of an expression up to the next constraint word at the same level. */
-export function expressionText(reader: Reader): string {
-  const start = reader.peek()?.start ?? 0;
-  let end = start;
-  for (;;) {
-    const token = reader.peek();
-    if (token === undefined || token.text === ',' || token.text === ')') break;
-    if (token.kind === 'word' && end > start && COLUMN_WORDS.has(token.text)) break;
-    end = token.end;
-    if (token.text === '(') end = skipParentheses(reader);
-    else reader.next();
-  }
-  return reader.source.slice(start, end).trim();
-}
