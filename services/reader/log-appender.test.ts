@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import type { Mark } from '../log/event.ts';
-import type { LogWriter, NextOffsets } from '../log/log.ts';
+import { appenderOver, marksIn } from '../../test/support/log-appender.ts';
+import type { NextOffsets } from '../log/log.ts';
 import type { LogOffset, Lsn } from '../log/position.ts';
-import { createLogAppender } from './log-appender.ts';
 
 const TOPIC = 'shop.public.orders';
 const at = (partition: number, next: bigint): NextOffsets =>
@@ -12,42 +12,16 @@ const at = (partition: number, next: bigint): NextOffsets =>
 async function marksOf(offsets: NextOffsets, flushes: readonly (readonly NextOffsets[])[]): Promise<Mark[]> {
   const marks: Mark[] = [];
   let flush = 0;
-  const writer: LogWriter = {
-    recordBytesMax: 1000,
-    append: async (_records, controls) => {
+  const appender = appenderOver(
+    async (_records, controls) => {
       let last: NextOffsets = new Map();
       let mark: Mark | null = null;
-      for (last of flushes[flush++] ?? [])
-        for (const { topic, value } of controls?.(last) ?? [])
-          if (topic.endsWith('__progress') && value !== null) mark = JSON.parse(value.toString()) as Mark;
+      for (last of flushes[flush++] ?? []) mark = marksIn(controls?.(last) ?? []).at(-1) ?? mark;
       if (mark !== null) marks.push(mark);
       return last;
     },
-    close: async () => undefined,
-  };
-  const identity = { logId: 'log', systemIdentifier: '1', timeline: 1, database: 'shop', slot: 'shop' };
-  const appender = createLogAppender({
-    name: 'shop',
-    writer,
-    identity,
-    position: {
-      ...identity,
-      epoch: 1,
-      lsn: 1n as Lsn,
-      ord: 0,
-      open: false,
-      confirmLsn: 1n as Lsn,
-      sequence: 0,
-      bytes: 0n,
-      sourceTimeMicros: 0n,
-      unseenXids: [],
-    },
-    offsets,
-    unseenXids: () => [],
-    snapshotting: () => [],
-    clock: () => 0,
-    afterAppend: async () => undefined,
-  });
+    { offsets, clock: () => 0 },
+  );
   for (let i = 0; i < flushes.length; i++) {
     appender.batch.records.push({ topic: TOPIC, key: null, value: Buffer.from('{}'), header: Buffer.alloc(0) });
     await appender.flush({ lsn: 2n as Lsn, ord: 0, confirmLsn: 2n as Lsn, open: false, sourceTimeMicros: 0n });

@@ -1,12 +1,10 @@
 /** When the pump writes to the log. The stream's messages are PostgreSQL's bytes; the log and the row encoding are fakes. */
 import { expect, it } from 'vitest';
+import { START, appenderOver, marksIn } from '../../test/support/log-appender.ts';
 import { MARK_FORMAT, type Mark } from '../log/event.ts';
-import type { LogWriter } from '../log/log.ts';
 import type { LogOffset, Lsn } from '../log/position.ts';
 import type { ChangeEvents, TransactionInWork } from './change-events.ts';
-import { createLogAppender } from './log-appender.ts';
 import { createMessagePump } from './message-pump.ts';
-import type { ReaderPosition } from './reader-state.ts';
 import { createStreamInbox } from './stream-inbox.ts';
 import { createUnseenTransactions } from './visibility.ts';
 
@@ -25,46 +23,16 @@ const commit = (lsn: bigint): Buffer => message('C', [1, 0n], [8, lsn], [8, lsn 
 const relation = Buffer.concat([message('R', [4, 1n]), Buffer.from('public\0orders\0d'), Buffer.from([0, 0])]);
 const insert = Buffer.concat([message('I', [4, 1n]), Buffer.from('N'), Buffer.from([0, 0])]);
 
-const START: ReaderPosition = {
-  logId: 'log',
-  systemIdentifier: '1',
-  timeline: 1,
-  database: 'shop',
-  slot: 'shop',
-  epoch: 1,
-  lsn: 1n as Lsn,
-  ord: 0,
-  open: false,
-  confirmLsn: 1n as Lsn,
-  sequence: 0,
-  bytes: 0n,
-  sourceTimeMicros: 0n,
-  unseenXids: [],
-};
-
 function pumpOver() {
   const marks: Mark[] = [];
-  const writer: LogWriter = {
-    recordBytesMax: 1000,
-    append: async (_records, controls) => {
+  const appender = appenderOver(
+    async (_records, controls) => {
       const next = new Map([[TOPIC, new Map([[0, 1n as LogOffset]])]]);
-      for (const { topic, value } of controls?.(next) ?? [])
-        if (topic.endsWith('__progress') && value !== null) marks.push(JSON.parse(value.toString()) as Mark);
+      marks.push(...marksIn(controls?.(next) ?? []));
       return next;
     },
-    close: async () => undefined,
-  };
-  const appender = createLogAppender({
-    name: 'shop',
-    writer,
-    identity: START,
-    position: START,
-    offsets: new Map(),
-    unseenXids: () => [],
-    snapshotting: () => [],
-    clock: Date.now,
-    afterAppend: async () => undefined,
-  });
+    { clock: Date.now },
+  );
   let transaction: TransactionInWork | null = null;
   const changes: ChangeEvents = {
     begin: ({ xid, finalLsn }) =>
