@@ -56,6 +56,7 @@ export async function feedCuts(
     try {
       const marks = await look();
       for (const mark of marks) await onMark(mark, 0n);
+      if (signal.aborted) return;
       looked();
       if (marks.length > 0) onMarks();
     } catch (error) {

@@ -234,26 +234,30 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
     onMarks,
     onFailure,
   });
-  async function feed(): Promise<void> {
+  /** Marks are read from the beginning of each turn; `readMarksAnew` ends one. */
+  async function inTurns(turn: (until: AbortSignal) => Promise<void>): Promise<void> {
     while (!signal.aborted) {
       feedTurn = new AbortController();
-      await feedMarks(sourceOf(AbortSignal.any([signal, feedTurn.signal])), firstMark);
+      await turn(AbortSignal.any([signal, feedTurn.signal]));
     }
   }
+  const feed = (): Promise<void> => inTurns((until) => feedMarks(sourceOf(until), firstMark));
   function feedForeign(given: readonly ForeignTable[]): Promise<void> {
-    const makeCuts = createCutMaker({
-      reader: log.reader,
-      logId,
-      topics: given.map(({ topic }) => topic),
-      stepOffsets: options.maxOffsetsPerTrigger,
-      now: () => clock.now(),
-    });
     const above = (): number => Math.max(0, ...tables.all().map(({ table }) => table.position().markSequence));
-    return feedCuts(
-      sourceOf(signal),
-      () => makeCuts(above()),
-      () => looked++,
-    );
+    return inTurns((until) => {
+      const makeCuts = createCutMaker({
+        reader: log.reader,
+        logId,
+        topics: given.map(({ topic }) => topic),
+        stepOffsets: options.maxOffsetsPerTrigger,
+        now: () => clock.now(),
+      });
+      return feedCuts(
+        sourceOf(until),
+        () => makeCuts(above()),
+        () => looked++,
+      );
+    });
   }
 
   async function begin(ids: readonly string[]): Promise<void> {
@@ -264,9 +268,8 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
       await shapes.refresh();
       seeTables(false);
     }
-    // Before a table is there that could plan by them: marks that it needs may lie behind those that are known. The cuts of
-    // foreign topics are made here, and all of them are.
-    if (!found && foreign === null) readMarksAnew();
+    // Before a table is there that could plan by them: marks that it needs may lie behind those that are known.
+    if (!found) readMarksAnew();
     for (const id of ids) {
       const place = places.get(id);
       if (place !== undefined) tables.add(place.schema, place.table);
