@@ -1,11 +1,11 @@
 /** Which table a `sluice table …` command means: SCHEMA.TABLE of the configured lake, or any Delta table by path or URI. */
 import type { Command } from 'commander';
-import { lakeTableName } from '../../contracts/engine/lake-name.ts';
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import { subStore } from '../../lakehouse/store/sub-store.ts';
 import { versionAt } from '../../lakehouse/table/history.ts';
 import { openSnapshot, type Snapshot } from '../../lakehouse/table/snapshot.ts';
 import { checksumMismatch } from '../../lakehouse/table/version-checksum.ts';
+import { tableFolder } from '../ingest/table-target.ts';
 import { codeOf } from '../runtime/codes.ts';
 import { ConfigError } from '../runtime/errors.ts';
 import { openLake } from './assemble/lake.ts';
@@ -31,7 +31,7 @@ export function openTablePlace(context: CliContext, table: string, options: Tabl
   const config = context.loadConfig(options.config);
   if (isUri(table)) return openLake({ ...config, lake: { ...config.lake, uri: table } });
   const named = parseTableName(table);
-  return subStore(openLake(config), `${lakeTableName(named.schema)}/${lakeTableName(named.table)}`);
+  return subStore(openLake(config), tableFolder(named.schema, named.table));
 }
 
 /** A path has a slash or begins with a dot; a table's name has neither. */
