@@ -62,7 +62,7 @@ export async function runService(options: ServiceOptions, context: CliContext): 
   const ended = new AbortController();
   try {
     const control = await createControl(pipeline, config, metrics, failpoint);
-    http = await startHttp({ ...config.http, metrics, health: watch.health, control });
+    http = await startHttp({ ...config.http, metrics, measure: watch.measure, health: watch.health, control });
     logger.info({ url: http.url, parts: options.parts }, 'running');
     const watching = watch.run(ended.signal);
     if (pipeline.ingest !== null) void keepTables(pipeline.lake, pipeline.ingest, logger, ended.signal);
@@ -155,10 +155,24 @@ function createWatch(pipeline: Pipeline, config: Config, metrics: Metrics, walBu
   let failing: string | null = null;
   const counted = new Map<string, bigint>();
   const speedWatch = createSpeedWatch(Date.now);
+  const measure = (): StatusReport => {
+    const report = statusReport(pipeline, config.name);
+    metrics.trouble.reset();
+    for (const state of troublesOf(report)) metrics.trouble.set({ state }, 1);
+    metrics.tableState.reset();
+    for (const table of report.tables) {
+      metrics.tableState.set({ table: table.table, state: table.state }, 1);
+      metrics.lagBytes.set({ table: table.table }, Number(table.lagBytes));
+      metrics.lagSeconds.set({ table: table.table }, table.lagSeconds);
+      if (table.committedLsn !== null)
+        metrics.committedLsn.set({ table: table.table }, Number(parseLsn(table.committedLsn)));
+    }
+    return report;
+  };
   const look = (): void => {
     turnedMs = Date.now();
     walBudget.check();
-    const report = statusReport(pipeline, config.name);
+    const report = measure();
     if (report.reader === null || ['streaming', 'standby', 'stopped'].includes(report.reader.phase))
       sourceMs = turnedMs;
     failing = report.reader?.lastError ?? null;
@@ -177,16 +191,6 @@ function createWatch(pipeline: Pipeline, config: Config, metrics: Metrics, walBu
       });
       if (speed !== null) void writeSpeed(pipeline.lake, speed).catch(() => undefined);
     }
-    metrics.trouble.reset();
-    for (const state of troublesOf(report)) metrics.trouble.set({ state }, 1);
-    metrics.tableState.reset();
-    for (const table of report.tables) {
-      metrics.tableState.set({ table: table.table, state: table.state }, 1);
-      metrics.lagBytes.set({ table: table.table }, Number(table.lagBytes));
-      metrics.lagSeconds.set({ table: table.table }, table.lagSeconds);
-      if (table.committedLsn !== null)
-        metrics.committedLsn.set({ table: table.table }, Number(parseLsn(table.committedLsn)));
-    }
   };
   return {
     async run(signal: AbortSignal): Promise<void> {
@@ -195,6 +199,7 @@ function createWatch(pipeline: Pipeline, config: Config, metrics: Metrics, walBu
         await sleep(WATCH_MS, undefined, { signal }).catch(() => undefined);
       }
     },
+    measure,
     health: {
       alive: () => Date.now() - turnedMs < SILENCE_MS,
       notReady() {

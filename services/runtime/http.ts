@@ -22,6 +22,8 @@ export interface HttpOptions {
   readonly token: string | null;
   readonly tls: { readonly cert: string | null; readonly key: string | null; readonly ca: string | null };
   readonly metrics: Metrics;
+  /** Called before /metrics is answered, so that its gauges say what /status says at that moment. */
+  readonly measure?: () => void;
   readonly health: Health;
   /** What POST /control/… does, by name; none = no such paths. */
   readonly control?: ControlActions;
@@ -52,6 +54,7 @@ export async function startHttp(options: HttpOptions): Promise<HttpServer> {
     void reply.code(401).send({ error: 'this path asks for the token in http.token, as Authorization: Bearer …' });
   });
   app.get('/metrics', async (_request, reply) => {
+    options.measure?.();
     void reply.type(options.metrics.registry.contentType);
     return options.metrics.registry.metrics();
   });
