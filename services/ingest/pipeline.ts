@@ -14,17 +14,18 @@ import { StreamError } from '../stream/stream-error.ts';
 import { progressBounds, readMarks } from '../stream/sources/mark-feed.ts';
 import { createMarkTimeline } from '../stream/sources/mark-timeline.ts';
 import { createByteBudget } from './byte-budget.ts';
-import { createBarrierKeeper, writeConsistent } from './consistent.ts';
-import type { BarrierTable, ConsistentCut } from './consistent.ts';
+import { createBarrierKeeper } from './barrier-keeper.ts';
+import type { BarrierTable } from './barrier-keeper.ts';
+import { createCutWriter } from './consistent.ts';
 import { createContractBook } from './contract-book.ts';
 import { contractTools } from './contract-tools.ts';
-import { createCutMaker, fixedShapes } from './foreign-topics.ts';
+import { fixedShapes } from './foreign-topics.ts';
 import type { ForeignTable } from './foreign-topics.ts';
 import type { IngestTable } from './ingest-table.ts';
 import { createLastContracts } from './last-contracts.ts';
 import { createQuarantinePublisher } from './quarantine-topic.ts';
 import { createShapeFeed } from './shape-feed.ts';
-import { feedCuts, feedMarks } from './mark-source.ts';
+import { createMarkTurns } from './mark-turns.ts';
 import type { IngestHandle, IngestOptions } from './ingest-options.ts';
 import { createSteward } from './steward.ts';
 import { createSharedCuts } from './shared-cuts.ts';
@@ -43,8 +44,6 @@ const MIB = 1024 * 1024;
 const WAIT_POLL_MS = 20;
 /** Heartbeat of the look at topics and offsets, for tables that have nothing to read or are paused. */
 const CONTINUITY_MS = 10_000;
-/** Marks behind the newest at which a worker without tables begins. */
-const MARKS_BACK = 1000n;
 
 export async function startIngest(options: IngestOptions): Promise<IngestHandle> {
   const { name, log, lake, clock } = options;
@@ -85,14 +84,20 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
   /** Tables that were found while marks went by, and are nobody's yet: the marks from here on are kept for them. */
   const unshared = new Map<string, number>();
   const steward = createSteward({ name, log, clock });
-  let looked = 0;
-  let cut: ConsistentCut | null = null;
-  let writing: Promise<void> = Promise.resolve();
   let group: WorkerGroup | null = null;
   const refusal = new AbortController();
   const refused = ended(refusal.signal).then(() => Promise.reject(refusal.signal.reason as Error));
   refused.catch(() => undefined);
   const onFailure = (error: unknown): void => options.onFeedFailure?.(error);
+  const cutWriter = createCutWriter({
+    store: lake,
+    pipeline: name,
+    folderOf(id) {
+      const place = places.get(id);
+      return place === undefined ? id : tableFolder(place.schema, place.table);
+    },
+    onFailure,
+  });
 
   const cuts = createSharedCuts({
     name,
@@ -103,7 +108,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
     timeline,
     intervalMs: options.trigger.kind === 'interval' ? options.trigger.intervalMs : 0,
     tables: () => places.keys(),
-    onCut: publishCut,
+    onCut: (cut) => cutWriter.publish(cut),
     onFailure,
   });
   const several = (): boolean => (group?.workers() ?? 1) > 1;
@@ -164,17 +169,8 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
     const found = keeper.look(tables.barrierTables(), timeline.newestClosed());
     if (keeper.barrier() !== before) tables.wake();
     // Not without a table that waits to be shared out, or that another worker has not let go of.
-    if (found !== null && (group === null || (group.writesCuts() && tables.size === places.size))) publishCut(found);
-  }
-
-  function publishCut(found: ConsistentCut): void {
-    if (sameVersions(cut, found)) return;
-    cut = found;
-    const folderOf = (id: string): string => {
-      const place = places.get(id);
-      return place === undefined ? id : tableFolder(place.schema, place.table);
-    };
-    writing = writing.then(() => writeConsistent(lake, name, found, folderOf).catch(options.onFeedFailure));
+    if (found !== null && (group === null || (group.writesCuts() && tables.size === places.size)))
+      cutWriter.publish(found);
   }
 
   async function onMark(mark: Mark, offset: bigint, until: AbortSignal): Promise<void> {
@@ -198,67 +194,20 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
     tables.wake();
   }
 
-  /** Where the furthest-behind table stopped; null, where a table has no batch yet or a user's query keeps its own place. */
-  async function firstMark(): Promise<bigint | null> {
-    try {
-      if (tables.size === 0 && group !== null) return await nearTheEnd();
-      if (tables.size === 0 || tables.queries().length > 0) return null;
-      const offsets = await Promise.all(tables.all().map(({ table }) => table.progressOffset()));
-      if (offsets.includes(null)) return null;
-      return offsets.reduce(
-        (least, at) => (least === null || at === null || at < least ? at : least),
-        offsets[0] ?? null,
-      );
-    } catch {
-      // The table's own first step says what is wrong with it.
-      return null;
-    }
-  }
-
-  async function nearTheEnd(): Promise<bigint | null> {
-    const bounds = await progressBounds(log.reader, name);
-    return bounds === null || bounds.end - MARKS_BACK < bounds.earliest ? null : bounds.end - MARKS_BACK;
-  }
-
-  let feedTurn = new AbortController();
-  function readMarksAnew(): void {
-    feedTurn.abort();
-    timeline.reset();
-  }
-  const sourceOf = (until: AbortSignal) => ({
-    reader: log.reader,
+  const marks = createMarkTurns({
+    log,
+    logId,
     name,
     clock,
-    signal: until,
-    onMark: (mark: Mark, offset: bigint) => onMark(mark, offset, until),
+    signal,
+    timeline,
+    tables,
+    foreign: foreign === null ? null : { tables: foreign, stepOffsets: options.maxOffsetsPerTrigger },
+    shared: () => group !== null,
+    onMark,
     onMarks,
     onFailure,
   });
-  /** Marks are read from the beginning of each turn; `readMarksAnew` ends one. */
-  async function inTurns(turn: (until: AbortSignal) => Promise<void>): Promise<void> {
-    while (!signal.aborted) {
-      feedTurn = new AbortController();
-      await turn(AbortSignal.any([signal, feedTurn.signal]));
-    }
-  }
-  const feed = (): Promise<void> => inTurns((until) => feedMarks(sourceOf(until), firstMark));
-  function feedForeign(given: readonly ForeignTable[]): Promise<void> {
-    const above = (): number => Math.max(0, ...tables.all().map(({ table }) => table.position().markSequence));
-    return inTurns((until) => {
-      const makeCuts = createCutMaker({
-        reader: log.reader,
-        logId,
-        topics: given.map(({ topic }) => topic),
-        stepOffsets: options.maxOffsetsPerTrigger,
-        now: () => clock.now(),
-      });
-      return feedCuts(
-        sourceOf(until),
-        () => makeCuts(above()),
-        () => looked++,
-      );
-    });
-  }
 
   async function begin(ids: readonly string[]): Promise<void> {
     // Marks of a table that was found just now are still here; others' tables begin where their owners ended.
@@ -269,7 +218,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
       seeTables(false);
     }
     // Before a table is there that could plan by them: marks that it needs may lie behind those that are known.
-    if (!found) readMarksAnew();
+    if (!found) marks.anew();
     for (const id of ids) {
       const place = places.get(id);
       if (place !== undefined) tables.add(place.schema, place.table);
@@ -325,9 +274,9 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
   async function drain(other?: AbortSignal): Promise<void> {
     await Promise.race([group?.joined, refused, ended(signal), ...(other === undefined ? [] : [ended(other)])]);
     if (foreign !== null) {
-      const from = looked;
+      const from = marks.looks();
       // A whole look that began after this call, then every table at its newest cut.
-      await reach(() => looked > from + 1 && allAt(timeline.newest()?.mark.sequence ?? 0), other);
+      await reach(() => marks.looks() > from + 1 && allAt(timeline.newest()?.mark.sequence ?? 0), other);
       return;
     }
     const bounds = await progressBounds(log.reader, name);
@@ -348,7 +297,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
     // Without the tables that this worker is about to get, all that it has would be at the end at once.
     const settled = (): boolean => unshared.size === 0 && group?.settled() !== false;
     await reach(() => settled() && (timeline.newest()?.mark.sequence ?? -1) >= last && allAt(last), other);
-    await writing;
+    await cutWriter.settled();
   }
 
   async function stop(withinMs = 8000): Promise<void> {
@@ -360,7 +309,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
     const within = (work: Promise<unknown>): Promise<unknown> => Promise.race([work.catch(() => undefined), limit]);
     await within(over);
     await within(group?.leave() ?? Promise.resolve());
-    await within(writing.then(() => steward.settle()));
+    await within(cutWriter.settled().then(() => steward.settle()));
     await within(Promise.all([cuts.close(), publisher?.close(), ...tables.all().map(({ table }) => table.close())]));
     giveUp.abort();
   }
@@ -369,7 +318,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
   seeTables(false);
   // The worker that shares out must know the tables; where there are none yet, the first mark brings them.
   if (log.join != null) group = joinGroup(log.join);
-  const feeding = foreign === null ? feed() : feedForeign(foreign);
+  const feeding = marks.run();
   const everyMs = options.continuityMs ?? CONTINUITY_MS;
   const watching = watchContinuity({ runners: () => tables.all(), clock, signal, everyMs });
   const done =
@@ -381,7 +330,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
 
   return {
     status: () => ({
-      ...reportStatus({ name, logId, runners: tables.all(), timeline, cut, inUse: budget.inUse() }),
+      ...reportStatus({ name, logId, runners: tables.all(), timeline, cut: cutWriter.newest(), inUse: budget.inUse() }),
       group:
         group === null
           ? null
@@ -400,7 +349,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
           allAt(closed.mark.sequence)
         );
       }, other);
-      await writing;
+      await cutWriter.settled();
     },
     drain,
     committedLsn: () => {
@@ -438,14 +387,3 @@ function ended(signal: AbortSignal): Promise<void> {
   if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
 }
-
-function sameVersions(a: ConsistentCut | null, b: ConsistentCut): boolean {
-  if (a === null || a.versions.size !== b.versions.size || a.left.length !== b.left.length) return false;
-  for (const [id, version] of b.versions) if (a.versions.get(id) !== version) return false;
-  return b.mark.atMs - a.mark.atMs < CUT_REFRESH_MS;
-}
-/**
- * A cut whose versions did not change is written again this often: its LSN moves on, and where no service answers for all
- * tables, `verify` waits for that. An idle source brings a mark only now and then, so this costs next to nothing.
- */
-const CUT_REFRESH_MS = 1_000;

@@ -9,7 +9,8 @@ import type { LogOffset } from '../log/position.ts';
 import { workersTopic } from '../log/topics.ts';
 import type { MarkTimeline, TimelineMark } from '../stream/sources/mark-timeline.ts';
 import type { Clock } from '../stream/triggers.ts';
-import type { BarrierTable, ConsistentCut } from './consistent.ts';
+import type { BarrierTable } from './barrier-keeper.ts';
+import type { ConsistentCut } from './consistent.ts';
 
 export const REPORT_FORMAT = 1;
 /** Barriers that are waited for; a second each. */

@@ -4,7 +4,7 @@ import type { EventLog } from '../log/log.ts';
 import type { LogOffset } from '../log/position.ts';
 import type { MarkTimeline } from '../stream/sources/mark-timeline.ts';
 import type { ByteBudget } from './byte-budget.ts';
-import type { BarrierTable } from './consistent.ts';
+import type { BarrierTable } from './barrier-keeper.ts';
 import type { ContractBook } from './contract-book.ts';
 import type { ForeignTable } from './foreign-topics.ts';
 import type { IngestOptions, OwnedTable, UserQuery } from './ingest-options.ts';

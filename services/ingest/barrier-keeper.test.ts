@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Mark } from '../log/event.ts';
-import { createBarrierKeeper } from './consistent.ts';
-import type { BarrierTable } from './consistent.ts';
+import { createBarrierKeeper } from './barrier-keeper.ts';
+import type { BarrierTable } from './barrier-keeper.ts';
 
 const closed = (sequence: number, snapshotting: readonly string[] = []) => ({
   mark: { sequence, snapshotting } as unknown as Mark,
