@@ -1,5 +1,6 @@
 /** Whether the lake can keep a table's columns apart, before anything is made. Pure. */
 import { lakeColumnName, lakeNameClashes } from '../../contracts/engine/lake-name.ts';
+import { leaveOut } from '../reader/table-globs.ts';
 
 export interface NameFault {
   readonly message: string;
@@ -13,7 +14,7 @@ export function columnFault(
   { schema, table }: { readonly schema: string; readonly table: string },
   columns: readonly string[],
 ): NameFault | null {
-  const remedy = `rename it at the source, publish the table with a column list that leaves it out, or leave the table out: source.tables: ["!${schema}.${table}"]`;
+  const remedy = `rename it at the source, publish the table with a column list that leaves it out, or leave the table out: ${leaveOut({ schema, table })}`;
   const own = columns.find((name) => OWN.includes(lakeColumnName(name).toLowerCase()));
   if (own !== undefined)
     return { message: `column "${own}" has the name of a column that every table in the lake gets`, remedy };
@@ -30,6 +31,6 @@ export function columnFault(
 export function noColumns({ schema, table }: { readonly schema: string; readonly table: string }): NameFault {
   return {
     message: 'it has no columns that could be sent',
-    remedy: `add one, or leave the table out: source.tables: ["!${schema}.${table}"]`,
+    remedy: `add one, or leave the table out: ${leaveOut({ schema, table })}`,
   };
 }

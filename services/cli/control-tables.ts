@@ -3,7 +3,7 @@ import { ReaderError } from '../reader/reader-error.ts';
 import { textList, type ControlActions, type ControlBody } from '../runtime/control-routes.ts';
 import { ConfigError } from '../runtime/errors.ts';
 import type { Pipeline } from './pipeline.ts';
-import { parseTableName } from './table-name.ts';
+import { parseTableName, type TableName } from './table-name.ts';
 
 export interface TableChange {
   readonly table: string;
@@ -20,8 +20,8 @@ export function tableControl(
   return {
     'add-tables': async (body) => {
       const changes: TableChange[] = [];
-      for (const table of named(body)) {
-        const { schema, table: name } = parseTableName(table);
+      for (const { schema, table: name } of named(body)) {
+        const table = `${schema}.${name}`;
         try {
           await readerOf().addTable(schema, name);
           changes.push({ table, sql: null, why: null });
@@ -35,23 +35,23 @@ export function tableControl(
     },
     'remove-tables': async (body) => {
       const changes: TableChange[] = [];
-      for (const table of named(body)) {
-        const { schema, table: name } = parseTableName(table);
-        changes.push({ table, sql: await readerOf().removeTable(schema, name), why: null });
+      for (const { schema, table: name } of named(body)) {
+        changes.push({ table: `${schema}.${name}`, sql: await readerOf().removeTable(schema, name), why: null });
       }
       return { changes };
     },
     // A table that was let go is no part of a consistent cut any more, and verify does not compare it.
-    'let-go': async (body) => setPaused(named(body), true),
-    'take-up': async (body) => setPaused(named(body), false),
+    'let-go': async (body) => setPaused(ids(body), true),
+    'take-up': async (body) => setPaused(ids(body), false),
   };
 }
 
-function named(body: ControlBody): readonly string[] {
-  const tables = (textList(body, 'tables') ?? []).map((name) => {
-    const { schema, table } = parseTableName(name);
-    return `${schema}.${table}`;
-  });
+function ids(body: ControlBody): readonly string[] {
+  return named(body).map(({ schema, table }) => `${schema}.${table}`);
+}
+
+function named(body: ControlBody): readonly TableName[] {
+  const tables = (textList(body, 'tables') ?? []).map(parseTableName);
   if (tables.length === 0) throw new ConfigError('no table was named', 'name at least one table');
   return tables;
 }

@@ -2,7 +2,8 @@
  * What reading tables from the source costs: rows, bytes, minutes, the WAL that piles up meanwhile, and requests to the store.
  * One estimate for `plan`, `backfill`, `repair`, `replay` and `add`: from the catalog and the planner, nothing is read.
  */
-import { listTables, matchesGlobs } from '../reader/catalog.ts';
+import { listTables } from '../reader/catalog.ts';
+import { matchesGlobs } from '../reader/table-globs.ts';
 import type { PostgresSource, SourceSession } from '../reader/source.ts';
 import { refusalOf } from '../reader/table-selection.ts';
 import type { Config } from '../runtime/config.ts';

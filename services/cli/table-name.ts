@@ -11,6 +11,12 @@ const QUOTED = /^"((?:[^"]|"")+)"\."((?:[^"]|"")+)"$/;
 
 export const isQuoted = (name: string): boolean => QUOTED.test(name);
 
+/** As `parseTableName` reads it back. */
+export function writeTableName({ schema, table }: TableName): string {
+  if (!schema.includes('.') && !schema.startsWith('"')) return `${schema}.${table}`;
+  return `"${schema.replaceAll('"', '""')}"."${table.replaceAll('"', '""')}"`;
+}
+
 /** Without a schema it is `public`. @throws ConfigError */
 export function parseTableName(name: string): TableName {
   const [, quotedSchema, quotedTable] = QUOTED.exec(name) ?? [];

@@ -4,7 +4,7 @@ import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import { contractFolder } from '../ingest/contract-files.ts';
 import { createShapeFeed } from '../ingest/shape-feed.ts';
 import type { TableShape } from '../log/event.ts';
-import { matchesGlobs } from '../reader/catalog.ts';
+import { matchesGlobs } from '../reader/table-globs.ts';
 import type { PostgresSource } from '../reader/source.ts';
 import type { VerifyOptions } from '../replay/verify/verify.ts';
 import type { Config } from '../runtime/config.ts';

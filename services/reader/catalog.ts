@@ -118,25 +118,6 @@ export async function findTable(session: SourceSession, schema: string, table: s
   return json<SourceTable>((await session.query(tablesSql(condition)))[0]);
 }
 
-/** `public.*`, `shop.order_?`, and `!public.audit_*` to leave out; matched against schema.table. */
-export function matchesGlobs(globs: readonly string[], schema: string, table: string): boolean {
-  const name = `${schema}.${table}`;
-  let included = false;
-  for (const glob of globs) {
-    const out = glob.startsWith('!');
-    if (globPattern(out ? glob.slice(1) : glob).test(name)) included = !out;
-  }
-  return included;
-}
-
-function globPattern(glob: string): RegExp {
-  const body = glob
-    .replace(/[.+^${}()|[\]\\]/g, '\\$&')
-    .replace(/\*/g, '.*')
-    .replace(/\?/g, '.');
-  return new RegExp(`^${body}$`, 's');
-}
-
 /** Columns in their order, without the dropped ones. */
 export async function listAttributes(session: SourceSession, oid: number): Promise<readonly CatalogAttribute[]> {
   const rows = await session.query(`

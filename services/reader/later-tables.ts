@@ -3,7 +3,7 @@
  * source.tables without a wildcard was asked for. Where the role may not publish a later table it is announced, with the SQL
  * for the owner, and the others start.
  */
-import { matchesGlobs, type SourceTable } from './catalog.ts';
+import type { SourceTable } from './catalog.ts';
 import {
   addTablesSql,
   ensurePublication,
@@ -15,6 +15,7 @@ import { ReaderError } from './reader-error.ts';
 import type { ReaderOptions } from './reader-options.ts';
 import type { TableState } from './reader-state.ts';
 import type { SourceSession } from './source.ts';
+import { isExact, matchesGlobs } from './table-globs.ts';
 import type { SelectedTables } from './table-selection.ts';
 
 export interface PublishedSelection extends EnsuredPublication {
@@ -27,8 +28,7 @@ const nameOf = ({ schema, table }: { readonly schema: string; readonly table: st
 
 /** Whether a glob without wildcards names the table. */
 export function isNamed(globs: readonly string[], schema: string, table: string): boolean {
-  const exact = globs.filter((glob) => !/[*?]/.test(glob));
-  return matchesGlobs(exact, schema, table);
+  return matchesGlobs(globs.filter(isExact), schema, table);
 }
 
 /** `known`: the tables of an earlier start; null = this is the first. */

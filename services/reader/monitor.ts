@@ -6,7 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseLsn, type Lsn } from '../log/position.ts';
 import { ContinuityError } from './attach.ts';
-import { listTables, matchesGlobs, type SourceTable } from './catalog.ts';
+import { listTables, type SourceTable } from './catalog.ts';
 import { publicationBreak, rewriteOf, sourceBreak, tableBreak, tableRemedy, type TableNow } from './continuity.ts';
 import { MARK_PREFIX, MESSAGE_PREFIX } from './message-pump.ts';
 import { findPublication, publicationRevision, requireComplete, type Publication } from './publication.ts';
@@ -17,6 +17,7 @@ import { keyOf } from './shapes.ts';
 import { findSlot } from './slot.ts';
 import { slotInsurance, type SlotInsurance, type SlotSample } from './slot-insurance.ts';
 import type { SourceSession } from './source.ts';
+import { matchesGlobs } from './table-globs.ts';
 import { tableKey } from './table-key.ts';
 import { isAltered, takesEvents, type TableRoute } from './table-route.ts';
 import { leaves, publishedTable, seenOf } from './table-selection.ts';

@@ -23,6 +23,7 @@ import type { AbsentQuery } from './snapshot-plan.ts';
 import { sqlstateOf } from './server-error.ts';
 import { readerStatus } from './reader-status.ts';
 import { keyOf } from './shapes.ts';
+import { exactGlob } from './table-globs.ts';
 import type { TableRoute } from './table-route.ts';
 
 export interface ReaderShared {
@@ -156,13 +157,13 @@ export async function startReader(given: ReaderOptions): Promise<ReaderHandle> {
     async addTable(schema, table) {
       const run = running();
       await run.registry.add(schema, table);
-      if (!isNamed(tables, schema, table)) tables.push(`${schema}.${table}`);
+      if (!isNamed(tables, schema, table)) tables.push(exactGlob({ schema, table }));
       await run.appender.saved();
     },
     async removeTable(schema, table) {
       const run = running();
       const sql = await run.registry.remove(routeOf(run, schema, table));
-      tables.push(`!${schema}.${table}`);
+      tables.push(`!${exactGlob({ schema, table })}`);
       await run.appender.saved();
       return sql;
     },

@@ -2,6 +2,7 @@
 import { ReaderError } from './reader-error.ts';
 import type { SourceTable } from './catalog.ts';
 import { quoteTable } from './sql-text.ts';
+import { leaveOut } from './table-globs.ts';
 
 /**
  * The key in key order. Every update and delete must carry it, so it follows from the replica identity:
@@ -40,7 +41,7 @@ export function tableKey(table: SourceTable): readonly string[] {
       remedy:
         table.primaryKey.length > 0
           ? `ALTER TABLE ${name} REPLICA IDENTITY DEFAULT;`
-          : `ALTER TABLE ${name} ADD PRIMARY KEY (…); or ALTER TABLE ${name} REPLICA IDENTITY USING INDEX <a unique index of NOT NULL columns>; or REPLICA IDENTITY FULL, which takes it as a bag of rows; or leave it out: source.tables: ["!${table.schema}.${table.table}"]`,
+          : `ALTER TABLE ${name} ADD PRIMARY KEY (…); or ALTER TABLE ${name} REPLICA IDENTITY USING INDEX <a unique index of NOT NULL columns>; or REPLICA IDENTITY FULL, which takes it as a bag of rows; or leave it out: ${leaveOut(table)}`,
     },
   );
 }
@@ -54,12 +55,12 @@ export function requireReplicable(table: SourceTable): void {
   const name = quoteTable(table.schema, table.table);
   if (table.persistence === 'u') {
     throw new ReaderError('TABLE_UNLOGGED', `table ${name} is unlogged: its changes are not in the WAL`, {
-      remedy: `ALTER TABLE ${name} SET LOGGED; or leave it out: source.tables: ["!${table.schema}.${table.table}"]`,
+      remedy: `ALTER TABLE ${name} SET LOGGED; or leave it out: ${leaveOut(table)}`,
     });
   }
   if (table.rowSecurity) {
     throw new ReaderError('TABLE_ROW_SECURITY', `row-level security of table ${name} would hide rows from this role`, {
-      remedy: `as a superuser: ALTER ROLE <role> BYPASSRLS; or add a policy that shows all rows; or leave it out: source.tables: ["!${table.schema}.${table.table}"]`,
+      remedy: `as a superuser: ALTER ROLE <role> BYPASSRLS; or add a policy that shows all rows; or leave it out: ${leaveOut(table)}`,
     });
   }
   tableKey(table);

@@ -1,12 +1,13 @@
 /** Which tables the reader takes, which it refuses, and how one is planned for its snapshot. */
 import type { TableShape } from '../log/event.ts';
 import type { ShapeEncoder } from '../log/envelope-encode.ts';
-import { findTable, listTables, matchesGlobs, type SourceTable } from './catalog.ts';
+import { findTable, listTables, type SourceTable } from './catalog.ts';
 import { findPublication, type Publication, type PublishedTable } from './publication.ts';
 import { ReaderError } from './reader-error.ts';
 import type { TableSeen, TableState } from './reader-state.ts';
 import { bareFromCatalog, describeColumns, type BareShape, type ShapeHistory } from './shapes.ts';
 import type { SourceSession } from './source.ts';
+import { matchesGlobs } from './table-globs.ts';
 import { requireReplicable } from './table-key.ts';
 import { nameClash } from './table-names.ts';
 import type { TableRoute } from './table-route.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { matchesGlobs } from '../reader/catalog.ts';
+import { matchesGlobs } from '../reader/table-globs.ts';
 import { changeTables } from './config-tables.ts';
 
 const wants = (globs: readonly string[], table: string): boolean => {

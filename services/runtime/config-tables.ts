@@ -2,6 +2,7 @@
 import { isSeq, parseDocument } from 'yaml';
 import { ConfigError } from './errors.ts';
 
+/** Globs that match one table each. */
 export interface TablesChange {
   readonly add: readonly string[];
   readonly remove: readonly string[];

@@ -1,7 +1,8 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import { findTable, matchesGlobs } from '../../reader/catalog.ts';
+import { findTable } from '../../reader/catalog.ts';
+import { exactGlob, matchesGlobs } from '../../reader/table-globs.ts';
 import { addTablesSql, dropTableSql, findPublication, missingTables } from '../../reader/publication.ts';
 import { ReaderError } from '../../reader/reader-error.ts';
 import { sqlstateOf } from '../../reader/server-error.ts';
@@ -15,7 +16,7 @@ import { withConfig, type CliContext, type CommandModule } from '../command.ts';
 import type { TableChange } from '../control-tables.ts';
 import { describeCost, readCost } from '../read-cost.ts';
 import { callService } from '../service-client.ts';
-import { parseTableName } from '../table-name.ts';
+import { parseTableName, writeTableName, type TableName } from '../table-name.ts';
 
 interface Flags {
   readonly config?: string;
@@ -48,10 +49,7 @@ function register(program: Command, context: CliContext, what: What, description
 
 async function change(what: What, names: readonly string[], flags: Flags, context: CliContext): Promise<ExitCode> {
   const config = context.loadConfig(flags.config);
-  const tables = names.map((name) => {
-    const { schema, table } = parseTableName(name);
-    return { schema, table };
-  });
+  const tables = names.map(parseTableName);
   const ids = tables.map(({ schema, table }) => `${schema}.${table}`);
   const source = await openSource(config, () => context.loadConfig(flags.config));
   const session = await source.session(what);
@@ -67,9 +65,9 @@ async function change(what: What, names: readonly string[], flags: Flags, contex
       );
       return ExitCode.clean;
     }
-    const served = await askService(what, ids, config, flags.url);
+    const served = await askService(what, tables.map(writeTableName), config, flags.url);
     const changes = served ?? (await changePublication(session, config, what, tables));
-    const file = editConfig(what, ids, flags, context);
+    const file = editConfig(what, tables, flags, context);
     if (flags.json === true)
       context.out(
         `${JSON.stringify({ schemaVersion: 1, served: served !== null, configuration: file, tables: changes })}\n`,
@@ -85,10 +83,7 @@ async function change(what: What, names: readonly string[], flags: Flags, contex
   }
 }
 
-async function requireTakeable(
-  session: SourceSession,
-  { schema, table }: { readonly schema: string; readonly table: string },
-): Promise<void> {
+async function requireTakeable(session: SourceSession, { schema, table }: TableName): Promise<void> {
   const found = await findTable(session, schema, table);
   if (found === null)
     throw new SluiceError('SOURCE_TABLE_MISSING', `the source has no table ${schema}.${table}`, {
@@ -125,7 +120,7 @@ async function changePublication(
   session: SourceSession,
   config: Config,
   what: What,
-  tables: readonly { readonly schema: string; readonly table: string }[],
+  tables: readonly TableName[],
 ): Promise<readonly TableChange[]> {
   const name = config.source.publication;
   const publication = await findPublication(session, name);
@@ -151,21 +146,23 @@ interface Edited {
   readonly said: string;
 }
 
-function editConfig(what: What, tables: readonly string[], flags: Flags, context: CliContext): Edited {
+function editConfig(what: What, tables: readonly TableName[], flags: Flags, context: CliContext): Edited {
   const file = flags.config ?? 'sluice.yaml';
   const path = resolve(context.cwd, file);
-  const list = what === 'add' ? tables.join(', ') : tables.map((table) => `!${table}`).join(', ');
+  const byGlob = new Map(tables.map((table) => [exactGlob(table), table]));
+  const globs = [...byGlob.keys()];
+  const list = globs.map((glob) => (what === 'add' ? glob : `!${glob}`)).join(', ');
   const byHand = { changed: false, said: `put into source.tables, for the next start: ${list}` };
   // The variable wins over the file, and another process's environment cannot be changed from here.
   if (context.env['SLUICE_SOURCE_TABLES'] !== undefined || !existsSync(path)) return byHand;
   const text = readFileSync(path, 'utf8');
-  const wants = (globs: readonly string[], id: string): boolean => {
-    const { schema, table } = parseTableName(id);
-    return matchesGlobs(globs, schema, table);
+  const wants = (list: readonly string[], glob: string): boolean => {
+    const table = byGlob.get(glob);
+    return table !== undefined && matchesGlobs(list, table.schema, table.table);
   };
   let edited: string;
   try {
-    const change = { add: what === 'add' ? tables : [], remove: what === 'remove' ? tables : [] };
+    const change = { add: what === 'add' ? globs : [], remove: what === 'remove' ? globs : [] };
     edited = changeTables(text, file, change, wants);
     if (edited !== text) writeFileSync(path, edited);
   } catch (error) {

@@ -3,7 +3,8 @@ import { join, resolve } from 'node:path';
 import type { CatalogTable } from '../../../contracts/engine/catalog.ts';
 import { inferContract, contractFileName, type InferResult } from '../../../contracts/engine/infer.ts';
 import { grantsSql, type ServerKind } from '../../../ops/sql/grants.ts';
-import { listTables, matchesGlobs, type SourceTable } from '../../reader/catalog.ts';
+import { listTables, type SourceTable } from '../../reader/catalog.ts';
+import { exactGlob, matchesGlobs, schemaGlob } from '../../reader/table-globs.ts';
 import { findPublication } from '../../reader/publication.ts';
 import type { SourceSession } from '../../reader/source.ts';
 import { select } from '../../reader/table-selection.ts';
@@ -54,7 +55,7 @@ async function init(flags: Flags, context: CliContext): Promise<ExitCode> {
   const session = await (await openSource(config, () => config)).session('init');
   try {
     const all = await listTables(session);
-    const globs = wanted ?? [...new Set(all.map(({ schema }) => `${schema}.*`))];
+    const globs = wanted ?? [...new Set(all.map(({ schema }) => schemaGlob(schema)))];
     const found = all.filter((table) => matchesGlobs(globs, table.schema, table.table));
     if (found.length === 0)
       throw new ConfigError(
@@ -71,7 +72,7 @@ async function init(flags: Flags, context: CliContext): Promise<ExitCode> {
     const [row] = await session.query('select current_database() as name');
     const yaml = configText(flags, [
       ...globs.map((glob) => ({ glob, why: null })),
-      ...left.map(({ table, message }) => ({ glob: `!${label(table)}`, why: message })),
+      ...left.map(({ table, message }) => ({ glob: `!${exactGlob(table)}`, why: message })),
     ]);
     write(context, flags, join(folder, 'sluice.yaml'), yaml);
     write(
@@ -151,7 +152,7 @@ const label = ({ schema, table }: { readonly schema: string; readonly table: str
 /** The publication of a whole schema would take a table without key, too, and its owner could not update it any more. */
 function wholeSchemas(globs: readonly string[], left: readonly Left[]): readonly string[] {
   return globs
-    .filter((glob) => /^[^*?!]+\.\*$/.test(glob))
+    .filter((glob) => /^[^*?!\\]+\.\*$/.test(glob))
     .map((glob) => glob.slice(0, -2))
     .filter((schema) => left.every(({ table }) => table.schema !== schema));
 }

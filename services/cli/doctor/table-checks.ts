@@ -1,5 +1,6 @@
 /** Tables that cannot be followed, each with its fix; and the publication, which only their owner may make. */
-import { listTables, matchesGlobs, type SourceTable } from '../../reader/catalog.ts';
+import { listTables, type SourceTable } from '../../reader/catalog.ts';
+import { matchesGlobs } from '../../reader/table-globs.ts';
 import {
   addTablesSql,
   createPublicationSql,
