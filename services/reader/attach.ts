@@ -6,6 +6,7 @@ import type { LogWriter } from '../log/log.ts';
 import type { Lsn } from '../log/position.ts';
 import { formatLsn, parseLsn } from '../log/position.ts';
 import { progressTopic, readerTopic } from '../log/topics.ts';
+import { takeBack, type CreatedObjects } from './created-objects.ts';
 import { publicationBreak, sourceBreak, type Break, type SourceBreak } from './continuity.ts';
 import { requireDirect, requireServer, serverFacts } from './preflight.ts';
 import { publishSelected } from './later-tables.ts';
@@ -35,8 +36,8 @@ export interface Attachment {
   readonly slotConfirmed: Lsn;
   /** Every table is to be read again: a new epoch, or a gap that the user chose to close so. */
   readonly resnapshot: boolean;
-  /** The slot was made in this attempt: to be dropped again if nothing comes of it. */
-  readonly createdSlot: boolean;
+  /** Made in this attempt: to be dropped again if nothing comes of it. */
+  readonly created: CreatedObjects;
   /** Tables added to the publication just now: their snapshot waits until every transaction below this xid has ended. */
   readonly barrierXid: string | null;
 }
@@ -78,15 +79,15 @@ export async function attach(
     const facts = await serverFacts(session);
     requireServer(facts);
     await requireDirect(source, session);
-    const prepared = await prepare(session, options, signal);
+    const created: CreatedObjects = { slot: false, publication: false };
     let owned: OwnedSlot | null = null;
     try {
+      const prepared = await prepare(session, options, { signal, created });
       owned = await own(options, handlers, waiting);
       if (owned !== null) return await takeOver(session, options, prepared, owned);
     } catch (error) {
       await owned?.stream.close();
-      // A failed start leaves no slot behind that would hold back WAL for ever.
-      if (prepared.createdSlot) await dropSlot(session, options.slot).catch(() => false);
+      await takeBack(session, options, created);
       throw error;
     }
     await session.close();
@@ -102,11 +103,15 @@ interface Prepared {
   readonly selected: SelectedTables;
   readonly announced: readonly string[];
   readonly barrierXid: string | null;
-  readonly createdSlot: boolean;
+  readonly created: CreatedObjects;
 }
 
 /** Publication first, then the slot: the other order fails on every read. A slot is only made where there was never one. */
-async function prepare(session: SourceSession, options: ReaderOptions, signal: AbortSignal): Promise<Prepared> {
+async function prepare(
+  session: SourceSession,
+  options: ReaderOptions,
+  { signal, created }: { readonly signal: AbortSignal; readonly created: CreatedObjects },
+): Promise<Prepared> {
   const all = await selectTables(session, options.tables);
   for (const { schema, table, error } of all.refused) {
     options.logger.error({ table: `${schema}.${table}`, code: error.code, remedy: error.remedy }, error.message);
@@ -120,7 +125,9 @@ async function prepare(session: SourceSession, options: ReaderOptions, signal: A
   }
   const saved = await loadReaderState(options.log.reader, options.name);
   const known = saved.position === null ? null : saved.tables;
-  const { publication, added, selected, announced } = await publishSelected(session, options, all, known);
+  const published = await publishSelected(session, options, all, known);
+  const { publication, added, selected, announced } = published;
+  created.publication = published.created;
   const [row] = added.length === 0 ? [] : await session.query('SELECT pg_snapshot_xmax(pg_current_snapshot()) AS x');
   const barrierXid = row?.['x'] ?? null;
   const slot = await findSlot(session, options.slot);
@@ -130,8 +137,7 @@ async function prepare(session: SourceSession, options: ReaderOptions, signal: A
     // Of a publication that is younger than the slot's position PostgreSQL below 18 cannot decode a change: another slot.
     const anew =
       options.onSourceBreak === 'resnapshot' && publicationBreak(saved.position?.publication, publicationNow) !== null;
-    if (invalidation(slot) === null && !anew)
-      return { publication, selected, announced, barrierXid, createdSlot: false };
+    if (invalidation(slot) === null && !anew) return { publication, selected, announced, barrierXid, created };
   }
   if (saved.position !== null && options.onSourceBreak !== 'resnapshot') {
     // Another server has no slot of ours either: that it is another one comes first.
@@ -142,8 +148,8 @@ async function prepare(session: SourceSession, options: ReaderOptions, signal: A
   }
   // Nothing will ever come from it again, and it would stand in the new one's place.
   if (slot !== null) await dropSlot(session, options.slot);
-  const createdSlot = await createOnce(session, options, signal);
-  return { publication, selected, announced, barrierXid, createdSlot };
+  created.slot = await createOnce(session, options, signal);
+  return { publication, selected, announced, barrierXid, created };
 }
 
 /** Waits until every transaction that runs now has ended; an abort cancels it in the server, or the slot would come later. */

@@ -79,6 +79,10 @@ export function addTablesSql(name: string, tables: readonly TableName[]): string
   return `ALTER PUBLICATION ${quoteIdent(name)} ADD TABLE ${tables.map((table) => quoteTable(table.schema, table.table)).join(', ')}`;
 }
 
+export function dropPublicationSql(name: string): string {
+  return `DROP PUBLICATION IF EXISTS ${quoteIdent(name)}`;
+}
+
 export function dropTableSql(name: string, { schema, table }: TableName): string {
   return `ALTER PUBLICATION ${quoteIdent(name)} DROP TABLE ${quoteTable(schema, table)}`;
 }

@@ -8,6 +8,7 @@ import type { LogOffset } from '../log/position.ts';
 import { dataTopic } from '../log/topics.ts';
 import { createAcker, type Acker } from './acker.ts';
 import { attach, type Attachment } from './attach.ts';
+import { takeBack } from './created-objects.ts';
 import { createChangeEvents } from './change-events.ts';
 import { createLogAppender, type LogAppender } from './log-appender.ts';
 import { createMessagePump, type MessagePump } from './message-pump.ts';
@@ -18,7 +19,6 @@ import type { TableState } from './reader-state.ts';
 import { createSnapshotRunner, type SnapshotRunner } from './snapshot.ts';
 import type { ReplicationHandlers } from './source.ts';
 import { createShapeHistory, type ShapeHistory } from './shapes.ts';
-import { dropSlot } from './slot.ts';
 import { createStreamInbox, type StreamInbox } from './stream-inbox.ts';
 import { createStreamedTransactions } from './streamed-transactions.ts';
 import { createTablePrivacy } from './table-privacy.ts';
@@ -57,7 +57,7 @@ export async function openRun(
   } catch (error) {
     await attachment.stream.close();
     await attachment.writer.close();
-    if (attachment.createdSlot) await dropUnused(attachment, options);
+    await takeBack(attachment.session, options, attachment.created);
     await attachment.session.close();
     throw error;
   }
@@ -225,17 +225,11 @@ async function wire(
       appender.abandon(new ReaderError('SOURCE_LOST', 'the reader begins anew, or was stopped'));
       await streamed?.close();
       await writer.close();
-      // Nothing reached the log: the next start is a first start, with a slot of its own.
-      if (attachment.createdSlot && appender.position.sequence === 0) await dropUnused(attachment, options);
+      // Nothing reached the log: the next start is a first start, with a publication and a slot of its own.
+      if (appender.position.sequence === 0) await takeBack(attachment.session, options, attachment.created);
       await attachment.session.close();
     },
   };
-}
-
-async function dropUnused(attachment: Attachment, options: ReaderOptions): Promise<void> {
-  await dropSlot(attachment.session, options.slot).catch((error: unknown) => {
-    options.logger.warn({ err: error, slot: options.slot }, 'the unused slot could not be dropped');
-  });
 }
 
 /** Saved tables that are still wanted, and new ones; after a break every one of them is to be read again. */

@@ -108,6 +108,10 @@ describe('refusals', () => {
     const full = await refusal(pg.url);
     expect(full.code).toBe('NO_FREE_SLOT');
     expect(full.remedy).toMatch(/max_replication_slots/);
+    expect(await sql(pg.url, 'select pubname from pg_publication'), 'it was there before').toHaveLength(1);
+    await sql(pg.url, 'drop publication p');
+    expect((await refusal(pg.url)).code).toBe('NO_FREE_SLOT');
+    expect(await sql(pg.url, 'select pubname from pg_publication'), 'it was made by the start that failed').toEqual([]);
     expect((await refusal('postgres://postgres@127.0.0.1:1/x')).code).toBe('SOURCE_UNREACHABLE');
   });
 
@@ -172,7 +176,7 @@ describe('refusals', () => {
     }
   });
 
-  it('leaves no slot behind when it is stopped while the slot waits for a running transaction', async () => {
+  it('leaves no slot and no publication behind when it is stopped while the slot waits for a running transaction', async () => {
     const pg = await server();
     await sql(pg.url, `create table public.t (id int primary key)`);
     const source = await openPostgresSource(() => parseConnection(pg.url));
@@ -195,6 +199,7 @@ describe('refusals', () => {
     await open.query('commit');
     await open.close();
     expect(await sql(pg.url, 'select slot_name from pg_replication_slots')).toEqual([]);
+    expect(await sql(pg.url, 'select pubname from pg_publication')).toEqual([]);
   });
 
   it('refuses a pooler in transaction mode', async () => {
