@@ -25,7 +25,8 @@ import type { Problem, Report, Suite } from './report/report.ts';
 import { writeReport } from './report/write-report.ts';
 import type { Settings } from './settings.ts';
 import { sourceDrift } from './source-drift.ts';
-import { matchesTable, sourceName } from './table-name.ts';
+import { sourceName } from '../engine/source-name.ts';
+import { matchesTable } from './table-name.ts';
 
 export async function runCheck(ports: Ports, options: CheckOptions, settings: Settings): Promise<ExitCode> {
   const report = await check(ports, options, settings);

@@ -8,7 +8,8 @@ import type { CheckOptions } from './check-options.ts';
 import { findingAt } from './drift-finding.ts';
 import { lakeDrift } from './lake-drift.ts';
 import type { LakeSession, Ports } from './ports.ts';
-import { matchesTable, sourceName } from './table-name.ts';
+import { sourceName } from '../engine/source-name.ts';
+import { matchesTable } from './table-name.ts';
 
 export interface LakeCheck {
   readonly lake: LakeSession | null;

@@ -10,7 +10,8 @@ import { loadContracts, openScopes } from './contract-set.ts';
 import { EXIT } from './exit-code.ts';
 import type { ExitCode } from './exit-code.ts';
 import type { Ports } from './ports.ts';
-import { matchesTable, sourceName } from './table-name.ts';
+import { sourceName } from '../engine/source-name.ts';
+import { matchesTable } from './table-name.ts';
 
 interface Flags {
   readonly to: ExportTarget;

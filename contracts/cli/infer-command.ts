@@ -15,7 +15,7 @@ import type { ExitCode } from './exit-code.ts';
 import { findTables, INFER_SOURCES } from './infer-sources.ts';
 import type { FoundTable, InferSource } from './infer-sources.ts';
 import type { Ports } from './ports.ts';
-import { sourceName } from './table-name.ts';
+import { sourceName } from '../engine/source-name.ts';
 
 interface Flags {
   readonly from: InferSource;

@@ -3,7 +3,7 @@ import type { MovedTable } from '../engine/compat/assess.ts';
 import type { Contract, TableContract } from '../engine/model.ts';
 import type { BaseContract } from './base.ts';
 import type { ContractFile } from './contract-set.ts';
-import { sourceName } from './table-name.ts';
+import { sourceName } from '../engine/source-name.ts';
 
 export interface MovedTables {
   into(contract: Contract): readonly MovedTable[];

@@ -17,8 +17,9 @@ import type { FailOn, Outcome, Problem, Report, Suite } from './report/report.ts
 import { writeReport } from './report/write-report.ts';
 import type { Format } from './report/write-report.ts';
 import { streamProbe } from './stream-probe.ts';
-import { matchesTable, sourceName } from './table-name.ts';
-import type { SourceName } from './table-name.ts';
+import { sourceName } from '../engine/source-name.ts';
+import { matchesTable } from './table-name.ts';
+import type { SourceName } from '../engine/source-name.ts';
 
 export const STAGES = ['source', 'stream', 'lake'] as const;
 export type Stage = (typeof STAGES)[number];

@@ -25,3 +25,17 @@ export function lakeNameClashes(sourceNames: readonly string[]): [string, string
   }
   return clashes;
 }
+
+/** Columns that every table in the lake gets, and those that a change feed adds to its rows. */
+const RESERVED: ReadonlySet<string> = new Set([
+  '_sluice_lsn',
+  '_sluice_ord',
+  '_sluice_epoch',
+  '_sluice_committed_at',
+  '_sluice_deleted',
+  '_change_type',
+  '_commit_version',
+  '_commit_timestamp',
+]);
+
+export const isReservedName = (sourceName: string): boolean => RESERVED.has(lakeColumnName(sourceName).toLowerCase());

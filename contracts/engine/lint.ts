@@ -6,7 +6,7 @@ import { compileTable } from './compile.ts';
 import { customEntries, customValueProblem, VOCABULARY } from './custom-properties.ts';
 import type { CustomOwner } from './custom-properties.ts';
 import { hasErrors, sortFindings } from './finding.ts';
-import { lakeColumnName, lakeNameClashes } from './lake-name.ts';
+import { isReservedName, lakeColumnName, lakeNameClashes } from './lake-name.ts';
 import { lintColumn } from './lint-column.ts';
 import type { Report } from './lint-report.ts';
 import { lintRule } from './lint-rule.ts';
@@ -78,6 +78,16 @@ function lintTable(contract: Contract, table: TableContract, root: TreeNode, rep
     report(path, 'NO_COLUMNS', `table ${table.name} has no columns`, { hint: "list them under 'properties'" });
   for (const column of duplicates(columns, (candidate) => candidate.name))
     report([...column.path, 'name'], 'DUPLICATE_COLUMN', `column '${column.name}' stands above already`);
+  for (const column of columns)
+    if (isReservedName(column.name))
+      report(
+        [...column.path, 'name'],
+        'NAME_RESERVED',
+        `the table in the lake has a column '${column.name}' of its own`,
+        {
+          hint: 'rename it at the source, or leave it out of the publication',
+        },
+      );
   const distinct = [...new Set(columns.map((column) => column.name))];
   for (const [first, second] of lakeNameClashes(distinct)) {
     const column = columns.find((candidate) => candidate.name === second);

@@ -20,7 +20,10 @@ export function nearest(word: string, known: Iterable<string>): string | null {
 export function didYouMean(word: string, known: readonly string[]): string | null {
   const best = nearest(word, known);
   if (best !== null) return `did you mean '${best}'?`;
-  if (known.length === 0) return null;
+  return known.length === 0 ? null : knownHere(known);
+}
+
+export function knownHere(known: readonly string[]): string {
   const shown = known.slice(0, 14).join(', ');
   return `known here: ${shown}${known.length > 14 ? ', …' : ''}`;
 }

@@ -74,6 +74,25 @@ describe('parseContract', () => {
     expect(parseContract(text.replace("'<<': {tags: [a]}", '<<: 5'), 't.yaml').findings[0]?.code).toBe('YAML_SYNTAX');
   });
 
+  it.each([
+    ['apiVersion: v3.3.0', 'apiVersion: v3.1.0', /known here: .*v3\.1\.0.*v3\.2\.0/],
+    ['logicalType: string, ', '', /no key 'logicalTypeOptions' without a logicalType/],
+  ])('says why, and not the nearest word, of %s', (written, usual, expected) => {
+    const text = `apiVersion: v3.1.0
+kind: DataContract
+id: x
+version: 1.0.0
+status: active
+schema:
+  - name: t
+    properties:
+      - {name: a, logicalType: string, logicalTypeOptions: {maxLength: 3}, physicalType: text}
+`;
+    const changed = usual === '' ? text.replace(written, '') : text.replace(usual, written);
+    const said = parseContract(changed, 'c.odcs.yaml').findings.map(({ message, hint }) => `${message} ${hint ?? ''}`);
+    expect(said).toContainEqual(expect.stringMatching(expected));
+  });
+
   it('does not let aliases blow up', () => {
     const bomb = [
       'a: &a [x,x,x,x,x,x,x,x,x,x]',

@@ -83,6 +83,13 @@ export function readYaml(text: string): YamlTree {
       message: 'one file holds one contract; this one has a second YAML document',
       at: position(second.range[0]),
     });
+  for (const warning of document.warnings)
+    if (warning.code === 'TAG_RESOLVE_FAILED')
+      problems.push({
+        code: 'YAML_UNSUPPORTED',
+        message: 'a tag of its own (!…) gives this value a meaning that no reader of contracts knows',
+        at: position(warning.pos[0]),
+      });
   if (document.contents === null) {
     if (problems.length === 0) problems.push({ code: 'YAML_SYNTAX', message: 'the file is empty', at: START });
     return { root: null, problems };
@@ -120,7 +127,15 @@ function createBuilder(
       }
       return { ...build(target as YamlNode, at), at };
     }
-    if (isScalar(node)) return scalar(node.value, node.source, at);
+    if (isScalar(node)) {
+      if (typeof node.value === 'object' && node.value !== null)
+        problems.push({
+          code: 'YAML_UNSUPPORTED',
+          message: `a value of type ${node.tag ?? 'unknown'} is not read`,
+          at,
+        });
+      return scalar(node.value, node.source, at);
+    }
     open.add(node);
     const built = isMap(node)
       ? buildMap(node.items, at, build, problems)

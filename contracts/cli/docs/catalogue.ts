@@ -4,7 +4,7 @@ import type { Change } from '../../engine/compat/change.ts';
 import { parseVersion } from '../../engine/compat/version.ts';
 import { lakeTableName } from '../../engine/lake-name.ts';
 import type { Contract, Server, TableContract } from '../../engine/model.ts';
-import { sourceName } from '../table-name.ts';
+import { sourceName } from '../../engine/source-name.ts';
 
 export interface LineageStep {
   readonly stage: 'source' | 'topic' | 'table';

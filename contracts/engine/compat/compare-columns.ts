@@ -4,6 +4,7 @@ import { canonicalPgType } from '../pg-type.ts';
 import type { Change } from './change.ts';
 import { compareOptions } from './compare-options.ts';
 import { compareTypes, typeText } from './compare-types.ts';
+import type { TypeChange } from './compare-types.ts';
 
 export function compareColumns(
   subject: string,
@@ -87,7 +88,7 @@ export function compareColumn(subject: string, old: Column, now: Column, inKey: 
     push('COLUMN_RENAMED', `renamed from '${old.name}': a reader of the old name finds nothing`);
   else if ((old.physicalName ?? old.name) !== (now.physicalName ?? now.name))
     push('COLUMN_RENAMED', `physicalName ${old.physicalName ?? old.name} -> ${now.physicalName ?? now.name}`);
-  const type = compareTypes(old, now);
+  const type = typeChange(old, now);
   const shown = `${typeText(old)} -> ${typeText(now)}`;
   if (type === 'widened')
     push('TYPE_WIDENED', `${shown}: the table needs type widening or a rewrite, typed readers an update`);
@@ -106,6 +107,13 @@ export function compareColumn(subject: string, old: Column, now: Column, inKey: 
   changes.push(...compareNested(subject, old, now));
   if (changes.length === 0 && docsOf(old) !== docsOf(now)) push('DOCS', 'documentation changed');
   return changes;
+}
+
+/** An array whose entries say the same of themselves is reported with them, once. */
+function typeChange(old: Column, now: Column): TypeChange {
+  const type = compareTypes(old, now);
+  const said = old.items !== null && now.items !== null && compareTypes(old.items, now.items) === type;
+  return said && old.logicalType === now.logicalType ? 'same' : type;
 }
 
 function compareAllowed(subject: string, old: Column, now: Column): Change[] {
@@ -135,6 +143,16 @@ function compareAllowed(subject: string, old: Column, now: Column): Change[] {
   const added = [...after].filter((value) => !before.has(value));
   const removed = [...before].filter((value) => !after.has(value));
   const changes: Change[] = [];
+  if (old.enumOpen !== now.enumOpen)
+    changes.push({
+      code: now.enumOpen ? 'RULE_LOOSENED' : 'RULE_TIGHTENED',
+      subject,
+      message: now.enumOpen
+        ? 'the list is open now (enumOpen): readers of it meet other values'
+        : 'the list is closed now (enumOpen): rows already written may hold other values',
+      path: now.path,
+      ...(now.enumOpen ? {} : { ruleId: `enum:${now.name}` }),
+    });
   if (added.length > 0) {
     const open = old.enumOpen;
     changes.push({
@@ -278,14 +296,7 @@ function compareNested(subject: string, old: Column, now: Column): Change[] {
 
 function docsOf(column: Column): string {
   const physical = column.physicalType === null ? '' : canonicalPgType(column.physicalType);
-  return JSON.stringify([
-    column.description,
-    column.tags,
-    physical,
-    column.deprecated,
-    column.enumOpen,
-    column.encryptedName,
-  ]);
+  return JSON.stringify([column.description, column.tags, physical, column.deprecated, column.encryptedName]);
 }
 
 /** Key columns in order, by stable id where there is one. */

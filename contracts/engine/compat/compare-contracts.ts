@@ -1,8 +1,12 @@
 /** All changes from one version of a contract to the next, in the order of the new text. */
 import type { Contract, Server, TableContract } from '../model.ts';
+import { sourceName } from '../source-name.ts';
+import { alikeUniqueness } from '../unique-columns.ts';
 import type { Change } from './change.ts';
 import { actionChange, compareColumns, keyOf, unrepresentableChange } from './compare-columns.ts';
-import { compareRules, compareServiceLevels } from './compare-rules.ts';
+import { compareRules } from './compare-rules.ts';
+import { compareServiceLevels } from './compare-service-levels.ts';
+import { documentationOf } from './documentation.ts';
 
 export function compareContracts(before: Contract, after: Contract): Change[] {
   const changes: Change[] = [...compareServers(before, after)];
@@ -21,6 +25,16 @@ export function compareContracts(before: Contract, after: Contract): Change[] {
       continue;
     }
     matched.add(now);
+    const [from, to] = [sourceName(before, old), sourceName(after, now)].map(
+      ({ schema, table }) => `${schema}.${table}`,
+    );
+    if (from !== to)
+      changes.push({
+        code: 'LOCATION_CHANGED',
+        subject: now.name,
+        message: `physicalName ${from} -> ${to}`,
+        path: now.path,
+      });
     changes.push(...compareTables(old, now));
   }
   for (const table of after.tables) {
@@ -28,18 +42,7 @@ export function compareContracts(before: Contract, after: Contract): Change[] {
       changes.push({ code: 'TABLE_ADDED', subject: table.name, message: 'table added', path: table.path });
   }
   changes.push(...compareServiceLevels(before, after));
-  const documented = (contract: Contract): string =>
-    JSON.stringify([
-      contract.purpose,
-      contract.limitations,
-      contract.usage,
-      contract.owner,
-      contract.tags,
-      contract.domain,
-      contract.name,
-      contract.status,
-    ]);
-  if (changes.length === 0 && documented(before) !== documented(after)) {
+  if (changes.length === 0 && documentationOf(before) !== documentationOf(after)) {
     changes.push({ code: 'DOCS', subject: '', message: 'documentation changed', path: [] });
   }
   return changes;
@@ -49,8 +52,6 @@ export function compareTables(old: TableContract, now: TableContract): Change[] 
   const changes: Change[] = [];
   const push = (code: Change['code'], message: string): void =>
     void changes.push({ code, subject: now.name, message, path: now.path });
-  if (old.physicalName !== now.physicalName)
-    push('LOCATION_CHANGED', `physicalName ${old.physicalName} -> ${now.physicalName}`);
   const [keyBefore, keyAfter] = [keyOf(old), keyOf(now)];
   if (keyBefore.join('\u0000') !== keyAfter.join('\u0000')) {
     const reordered = keyBefore.toSorted(byText).join('\u0000') === keyAfter.toSorted(byText).join('\u0000');
@@ -80,8 +81,9 @@ export function compareTables(old: TableContract, now: TableContract): Change[] 
   if (old.allowDrop !== now.allowDrop) push('POLICY_CHANGED', `allowDrop ${old.allowDrop} -> ${now.allowDrop}`);
   if (old.compatibility !== now.compatibility)
     push('POLICY_CHANGED', `compatibility ${old.compatibility ?? 'default'} -> ${now.compatibility ?? 'default'}`);
-  changes.push(...compareColumns(now.name, old.columns, now.columns, now.path, false));
-  changes.push(...compareRules(old, now));
+  const [unlike, like] = alikeUniqueness(old, now);
+  changes.push(...compareColumns(now.name, unlike.columns, like.columns, now.path, false));
+  changes.push(...compareRules(unlike, like));
   if (
     changes.length === 0 &&
     JSON.stringify([old.description, old.tags]) !== JSON.stringify([now.description, now.tags])
@@ -105,39 +107,43 @@ const keyNames = (table: TableContract): string =>
     .map((column) => column.name)
     .join(', ');
 
-/** Topic and location of a server entry that readers use. */
+/** Where a server entry says that rows are, and in which form readers meet them. */
+interface Place {
+  readonly topic: string;
+  readonly location: string;
+  readonly format: string;
+}
+
+function placeOf({ custom, settings }: Server): Place {
+  const text = (value: unknown): string => (value === undefined || value === null ? '' : JSON.stringify(value));
+  return {
+    topic: text(custom.get('topic')),
+    location: normalise(settings.get('location') ?? settings.get('path')),
+    format: String(settings.get('format') ?? '').toLowerCase(),
+  };
+}
+
 function compareServers(before: Contract, after: Contract): Change[] {
   const changes: Change[] = [];
-  const place = (server: Server): string =>
-    JSON.stringify([
-      server.custom.get('topic') ?? null,
-      normalise(server.settings.get('location')),
-      server.settings.get('path') ?? null,
-    ]);
+  const at = (server: Server): string => `${placeOf(server).topic} ${placeOf(server).location}`.trim();
+  const push = (server: Server, message: string, path: Change['path']): void =>
+    void changes.push({ code: 'LOCATION_CHANGED', subject: `servers.${server.server}`, message, path });
   for (const old of before.servers) {
     const now = after.servers.find((server) => server.server === old.server);
-    if (now === undefined && place(old) !== NO_PLACE && !after.servers.some((server) => place(server) === place(old)))
-      changes.push({
-        code: 'LOCATION_CHANGED',
-        subject: `servers.${old.server}`,
-        message: 'topic or location is no longer named: readers do not know where the rows are',
-        path: [],
-      });
-    if (now !== undefined && place(now) !== place(old)) {
-      changes.push({
-        code: 'LOCATION_CHANGED',
-        subject: `servers.${old.server}`,
-        message: 'topic or location changed: readers look in the old place',
-        path: now.path,
-      });
+    if (now === undefined) {
+      if (at(old) !== '' && !after.servers.some((server) => at(server) === at(old)))
+        push(old, 'topic or location is no longer named: readers do not know where the rows are', []);
+      continue;
     }
+    const [from, to] = [placeOf(old).format, placeOf(now).format];
+    if (at(now) !== at(old)) push(old, 'topic or location changed: readers look in the old place', now.path);
+    else if (from !== to && from !== '')
+      push(old, `format ${from} -> ${to || 'none'}: readers of the old one fail`, now.path);
   }
   return changes;
 }
 
-const NO_PLACE = JSON.stringify([null, null, null]);
-
 /** A trailing slash and the s3a spelling name the same place. */
-function normalise(location: unknown): string | null {
-  return typeof location === 'string' ? location.replace(/\/+$/, '').replace(/^s3a:/, 's3:') : null;
+function normalise(location: unknown): string {
+  return typeof location === 'string' ? location.replace(/\/+$/, '').replace(/^s3a:/, 's3:') : '';
 }

@@ -8,7 +8,7 @@ export type OperatorChange = 'same' | 'tightened' | 'loosened' | 'undecided';
 type Counted = Extract<Rule, { kind: 'library' | 'sql' }>;
 
 /** One end of a span of numbers; null = without end. */
-interface End {
+export interface End {
   readonly at: Decimal;
   readonly closed: boolean;
 }
@@ -81,7 +81,8 @@ function spansOf(operator: Operator): Span[] | null {
 }
 
 /** The nearest whole number that is inside: more than 4 is 5 or more. `inward` is 1 for a low end, -1 for a high one. */
-function wholeEnd(end: End | null, inward: 1n | -1n): End | null {
+export function wholeEnd<E extends End | null>(end: E, inward: 1n | -1n): E;
+export function wholeEnd(end: End | null, inward: 1n | -1n): End | null {
   if (end === null) return null;
   const { unscaled, scale } = end.at;
   const unit = 10n ** BigInt(scale);

@@ -1,7 +1,10 @@
 /** Changes of a column's bounds, lengths and patterns. */
 import { compareDecimals, isMultipleOf, parseDecimal } from '../decimal-text.ts';
-import type { Column, ColumnOptions } from '../model.ts';
+import type { Decimal } from '../decimal-text.ts';
+import type { Column, DecimalText } from '../model.ts';
+import { parseInstant } from '../rules/temporal.ts';
 import type { Change } from './change.ts';
+import { wholeEnd } from './compare-operators.ts';
 import type { TypeChange } from './compare-types.ts';
 
 type Direction = 'tightened' | 'loosened' | 'same' | 'changed';
@@ -27,13 +30,15 @@ export function compareOptions(subject: string, old: Column, now: Column, type: 
   // Bounds and formats of another type are no bounds on the same values.
   if (type === 'changed' && old.logicalType !== now.logicalType) return changes;
   for (const side of SIDES) {
-    const [before, after] = [limitOf(a, side), limitOf(b, side)];
+    const [before, after] = [limitOf(old, side), limitOf(now, side)];
     report(side.name, compareLimits(before, after, side.tightening), before?.shown, after?.shown);
   }
   for (const [name, tightening] of COUNTS) {
     if (name === 'maxLength' && type !== 'same') continue;
     const [before, after] = [a[name], b[name]];
-    report(name, compareLimits(countLimit(before), countLimit(after), tightening), before, after);
+    // Nothing has less than none.
+    const [from, to] = tightening === 1 ? [before || undefined, after || undefined] : [before, after];
+    report(name, compareLimits(countLimit(from), countLimit(to), tightening), before, after);
   }
   report('pattern', presence(a.pattern, b.pattern), a.pattern, b.pattern);
   report('multipleOf', multiples(a.multipleOf, b.multipleOf), a.multipleOf, b.multipleOf);
@@ -65,38 +70,52 @@ const COUNTS = [
 ] as const;
 
 interface Limit {
-  readonly at: string;
-  /** The bound itself is not let in. */
-  readonly open: boolean;
+  /** Of dates and timestamps the instant; null where the text is neither that nor a number (`08:30:00`). */
+  readonly at: Decimal | null;
+  readonly text: string;
+  /** The bound itself is let in. */
+  readonly closed: boolean;
   readonly shown: string;
 }
 
 const countLimit = (value: number | undefined): Limit | null =>
-  value === undefined ? null : { at: String(value), open: false, shown: String(value) };
+  value === undefined ? null : limit(String(value), true);
+
+function limit(text: DecimalText, closed: boolean, at: Decimal | null = parseDecimal(text)): Limit {
+  return { at, text, closed, shown: closed ? text : `${text} (exclusive)` };
+}
 
 /** The one that decides, where a column has both. */
-function limitOf(options: ColumnOptions, side: Side): Limit | null {
-  const [closed, open] = [options[side.closed], options[side.open]];
-  const closedLimit = closed === undefined ? null : { at: closed, open: false, shown: closed };
-  const openLimit = open === undefined ? null : { at: open, open: true, shown: `${open} (exclusive)` };
+function limitOf({ logicalType, options }: Column, { closed, open, tightening }: Side): Limit | null {
+  const read = (text: DecimalText, isClosed: boolean): Limit => {
+    if (logicalType === 'date' || logicalType === 'timestamp') {
+      const micros = parseInstant(text);
+      return limit(text, isClosed, micros === null ? null : { unscaled: micros, scale: 0 });
+    }
+    const found = limit(text, isClosed);
+    if (logicalType !== 'integer' || found.at === null) return found;
+    // More than 0 is 1 or more.
+    return { ...found, ...wholeEnd({ at: found.at, closed: isClosed }, tightening === 1 ? 1n : -1n) };
+  };
+  const closedLimit = options[closed] === undefined ? null : read(options[closed], true);
+  const openLimit = options[open] === undefined ? null : read(options[open], false);
   if (closedLimit === null || openLimit === null) return closedLimit ?? openLimit;
-  return compareLimits(closedLimit, openLimit, side.tightening) === 'tightened' ? openLimit : closedLimit;
+  return compareLimits(closedLimit, openLimit, tightening) === 'tightened' ? openLimit : closedLimit;
 }
 
 function compareLimits(before: Limit | null, after: Limit | null, tightening: 1 | -1): Direction {
   if (before === null || after === null) return before === after ? 'same' : before === null ? 'tightened' : 'loosened';
-  const [left, right] = [parseDecimal(before.at), parseDecimal(after.at)];
-  // Dates and times order as text.
+  // Times of a day order as text.
   const order =
-    left !== null && right !== null
-      ? compareDecimals(right, left)
-      : after.at === before.at
+    before.at !== null && after.at !== null
+      ? compareDecimals(after.at, before.at)
+      : after.text === before.text
         ? 0
-        : after.at < before.at
+        : after.text < before.text
           ? -1
           : 1;
-  if (order !== 0) return order === tightening ? 'tightened' : 'loosened';
-  return before.open === after.open ? 'same' : after.open ? 'tightened' : 'loosened';
+  if (order !== 0) return order > 0 === tightening > 0 ? 'tightened' : 'loosened';
+  return before.closed === after.closed ? 'same' : after.closed ? 'loosened' : 'tightened';
 }
 
 function presence(before: string | undefined, after: string | undefined): Direction {

@@ -1,6 +1,5 @@
-/** Changes of quality rules and of service levels. A rule is the same rule when its id is. */
-import { compareDecimals, parseDecimal } from '../decimal-text.ts';
-import type { Contract, Rule, SlaProperty, TableContract } from '../model.ts';
+/** Changes of quality rules. A rule is the same rule when its id is. */
+import type { LibraryRule, Rule, TableContract } from '../model.ts';
 import { meansZero } from '../rules/rule-meta.ts';
 import type { Change } from './change.ts';
 import { actionChange } from './compare-columns.ts';
@@ -88,9 +87,10 @@ function compareRule(subject: string, old: Rule, now: Rule, onSame: boolean): Ch
       ...(code === 'RULE_TIGHTENED' ? { ruleId: now.id } : {}),
     });
   if (!onSame) push('RULE_CHANGED', `now of ${now.column ?? 'the table'}, before of ${old.column ?? 'the table'}`);
-  else if (old.kind !== now.kind || body(old) !== body(now))
-    push('RULE_CHANGED', 'its text changed: which rows pass cannot be compared');
-  else if ('operator' in old && 'operator' in now) {
+  else if (old.kind !== now.kind || body(old) !== body(now)) {
+    const list = compareLists(old, now);
+    push(list?.code ?? 'RULE_CHANGED', list?.message ?? 'its text changed: which rows pass cannot be compared');
+  } else if ('operator' in old && 'operator' in now) {
     const direction = compareOperators(old, now);
     if (direction !== 'same') {
       const shown = `${old.operator.name} ${old.operator.text} -> ${now.operator.name} ${now.operator.text}`;
@@ -128,84 +128,50 @@ function body(rule: Rule): string {
   }
 }
 
+/** One list of values grew or shrank, and all else is as it was: then it is known which rows are counted more. */
+function compareLists(old: Rule, now: Rule): Pick<Change, 'code' | 'message'> | null {
+  if (
+    old.kind !== 'library' ||
+    now.kind !== 'library' ||
+    !isUpperBound(old) ||
+    said(withoutLists(old)) !== said(withoutLists(now))
+  )
+    return null;
+  const [missing, valid] = [
+    listChange(old.missingValues, now.missingValues),
+    listChange(old.validValues, now.validValues),
+  ];
+  const shown = [...missing.shown, ...valid.shown].join(', ');
+  const tightened = missing.grew || valid.shrank;
+  const loosened = missing.shrank || valid.grew;
+  if (shown === '' || tightened === loosened) return null;
+  return { code: tightened ? 'RULE_TIGHTENED' : 'RULE_LOOSENED', message: shown };
+}
+
+/** More rows counted can only break it. */
+const isUpperBound = ({ operator: { name, text } }: LibraryRule): boolean =>
+  (name === 'mustBe' && text === '0') || name === 'mustBeLessThan' || name === 'mustBeLessOrEqualTo';
+const withoutLists = (rule: LibraryRule): LibraryRule => ({
+  ...rule,
+  missingValues: rule.missingValues === null ? null : [],
+  validValues: rule.validValues === null ? null : [],
+});
+
+function listChange(
+  old: LibraryRule['validValues'],
+  now: LibraryRule['validValues'],
+): { grew: boolean; shrank: boolean; shown: string[] } {
+  const [before, after] = [new Set(old?.map(String)), new Set(now?.map(String))];
+  const added = [...after].filter((value) => !before.has(value));
+  const removed = [...before].filter((value) => !after.has(value));
+  return {
+    grew: added.length > 0,
+    shrank: removed.length > 0,
+    shown: [...added.map((value) => `+${value}`), ...removed.map((value) => `-${value}`)],
+  };
+}
+
 function severityRank(severity: string): number {
   const rank = ['info', 'warning', 'error'].indexOf(severity.toLowerCase());
   return rank < 0 ? 2 : rank;
-}
-
-/** Seconds of one unit; months and years as the calendar's mean. */
-const UNITS: Readonly<Record<string, number>> = {
-  s: 1,
-  second: 1,
-  seconds: 1,
-  m: 60,
-  min: 60,
-  minute: 60,
-  minutes: 60,
-  h: 3600,
-  hour: 3600,
-  hours: 3600,
-  d: 86_400,
-  day: 86_400,
-  days: 86_400,
-  w: 604_800,
-  week: 604_800,
-  weeks: 604_800,
-  month: 2_629_746,
-  months: 2_629_746,
-  y: 31_556_952,
-  year: 31_556_952,
-  years: 31_556_952,
-};
-
-/** For these a smaller value is the better service; for every other named property a greater one is. */
-const SMALLER_IS_BETTER: ReadonlySet<string> = new Set([
-  'latency',
-  'freshness',
-  'frequency',
-  'errorrate',
-  'timetodetect',
-  'timetonotify',
-  'timetorepair',
-]);
-
-export function compareServiceLevels(before: Contract, after: Contract): Change[] {
-  const key = (sla: SlaProperty): string =>
-    `${sla.property === 'freshness' ? 'latency' : sla.property}|${sla.element ?? ''}`;
-  const now = new Map(after.sla.map((sla) => [key(sla), sla]));
-  const changes: Change[] = [];
-  for (const old of before.sla) {
-    const current = now.get(key(old));
-    now.delete(key(old));
-    const subject = `sla.${old.property}`;
-    if (current === undefined) changes.push({ code: 'SLA_WORSE', subject, message: 'promise removed', path: [] });
-    else changes.push(...compareServiceLevel(subject, old, current));
-  }
-  for (const added of now.values())
-    changes.push({ code: 'SLA_ADDED', subject: `sla.${added.property}`, message: 'promise added', path: added.path });
-  return changes;
-}
-
-function compareServiceLevel(subject: string, old: SlaProperty, now: SlaProperty): Change[] {
-  const [a, b] = [amount(old), amount(now)];
-  const shown = `${String(old.value)} ${old.unit ?? ''} -> ${String(now.value)} ${now.unit ?? ''}`
-    .replaceAll(/ +/g, ' ')
-    .trim();
-  if (a === null || b === null) {
-    const same = String(old.value) === String(now.value) && old.unit === now.unit;
-    return same ? [] : [{ code: 'POLICY_CHANGED', subject, message: shown, path: now.path }];
-  }
-  const order = compareDecimals(b, a);
-  if (order === 0) return [];
-  const worse = SMALLER_IS_BETTER.has(old.property.toLowerCase()) ? order > 0 : order < 0;
-  return [{ code: worse ? 'SLA_WORSE' : 'POLICY_CHANGED', subject, message: shown, path: now.path }];
-}
-
-function amount(sla: SlaProperty): ReturnType<typeof parseDecimal> {
-  const value = parseDecimal(String(sla.value));
-  if (value === null) return null;
-  const unit = UNITS[sla.unit?.toLowerCase() ?? ''];
-  return sla.unit !== null && unit === undefined
-    ? value
-    : { unscaled: value.unscaled * BigInt(unit ?? 1), scale: value.scale };
 }

@@ -77,11 +77,25 @@ function compareLogical(before: Column, after: Column): TypeChange {
   if (a !== b)
     return a === 'integer' && b === 'number' ? 'widened' : a === 'number' && b === 'integer' ? 'narrowed' : 'changed';
   if (a === 'timestamp' && (before.options.timezone ?? false) !== (after.options.timezone ?? false)) return 'changed';
-  if (a === 'integer') return compareLengths(bits(before.options.format), bits(after.options.format));
+  if (a === 'integer') return compareIntegers(before.options.format, after.options.format);
   if (a === 'number' && before.options.format !== undefined && after.options.format !== undefined) {
     return compareLengths(bits(before.options.format), bits(after.options.format));
   }
   return 'same';
+}
+
+/** `u8` fits in `i16` and not in `i8`. */
+function compareIntegers(before: string | undefined, after: string | undefined): TypeChange {
+  const [a, b] = [integerFormat(before), integerFormat(after)];
+  if (a.low === b.low && a.high === b.high) return 'same';
+  if (b.low <= a.low && a.high <= b.high) return 'widened';
+  return a.low <= b.low && b.high <= a.high ? 'narrowed' : 'changed';
+}
+
+/** Bits below zero and above it. */
+function integerFormat(format: string | undefined): { low: number; high: number } {
+  const size = bits(format);
+  return format?.startsWith('u') === true ? { low: 0, high: size } : { low: 1 - size, high: size - 1 };
 }
 
 /** `i64` → 64; the standard's default for integers is i32. */

@@ -116,7 +116,7 @@ const PAIRS: readonly Pair[] = [
     'values of a rule with a tolerance',
     [K, quality('{id: s, metric: invalidValues, arguments: {validValues: [x]}, mustBeLessThan: 5}')],
     [K, quality('{id: s, metric: invalidValues, arguments: {validValues: [x, y]}, mustBeLessThan: 5}')],
-    ['RULE_CHANGED t.s'],
+    ['RULE_LOOSENED t.s'],
   ],
   [
     'such a rule is removed',
@@ -325,8 +325,67 @@ const PAIRS: readonly Pair[] = [
   ],
 ];
 
+const since = (bound: string): string =>
+  a(`logicalType: timestamp, physicalType: timestamptz, logicalTypeOptions: {timezone: true, minimum: '${bound}'}`);
+const until = (bound: string): string =>
+  a(`logicalType: date, physicalType: date, logicalTypeOptions: {maximum: '${bound}'}`);
+const missing = (values: string): string =>
+  quality(`{id: s, metric: missingValues, arguments: {missingValues: [${values}]}, mustBe: 0}`);
+const open = (value: boolean): string =>
+  text(
+    `${custom('enumOpen', String(value))}, quality: [{id: s, metric: invalidValues, arguments: {validValues: [x]}, mustBe: 0}]`,
+  );
+const format = (word: string): string => a(`logicalType: integer, logicalTypeOptions: {format: ${word}}`);
+
+/** One promise in two forms, and bounds that are the same one. */
+const SPELLINGS: readonly Pair[] = [
+  ['above 0 is 1 or more', [K, whole('exclusiveMinimum: 0')], [K, whole('minimum: 1')], []],
+  ['below 9.5 is 9 or less', [K, whole('maximum: 9')], [K, whole('exclusiveMaximum: 9.5')], []],
+  ['no length is less than none', [K, text('')], [K, text('logicalTypeOptions: {minLength: 0}')], []],
+  ['one instant in two offsets', [K, since('2024-01-01T00:00:00Z')], [K, since('2024-01-01T02:00:00+02:00')], []],
+  ['a day is its midnight', [K, since('2024-01-01')], [K, since('2024-01-01 00:00:00Z')], []],
+  ['later by half a second', [K, since('2024-01-01')], [K, since('2024-01-01T00:00:00.5Z')], ['RULE_TIGHTENED t.a']],
+  ['a year of five digits is later', [K, until('9999-12-31')], [K, until('10000-01-01')], ['RULE_LOOSENED t.a']],
+  ['unsigned to signed', [K, format('u32')], [K, format('i32')], ['TYPE_CHANGED t.a']],
+  ['unsigned to wider and signed', [K, format('u8')], [K, format('i16')], ['TYPE_WIDENED t.a']],
+  [
+    'entries of an array get wider',
+    [K, a("logicalType: array, physicalType: 'int4[]', items: {logicalType: integer}")],
+    [
+      K,
+      a("logicalType: array, physicalType: 'int8[]', items: {logicalType: integer, logicalTypeOptions: {format: i64}}"),
+    ],
+    ['TYPE_WIDENED t.a[]'],
+  ],
+  ['the list is opened', [K, open(false)], [K, open(true)], ['RULE_LOOSENED t.a']],
+  ['the list is closed', [K, open(true)], [K, open(false)], ['RULE_TIGHTENED t.a']],
+  ['more counts as missing', [K, missing("''")], [K, missing("'', n/a")], ['RULE_TIGHTENED t.s']],
+  ['less counts as missing', [K, missing("'', n/a")], [K, missing("''")], ['RULE_LOOSENED t.s']],
+  ['other things count as missing', [K, missing('x')], [K, missing('y')], ['RULE_CHANGED t.s']],
+  [
+    'unique as an attribute, then as a rule',
+    [K, text('unique: true')],
+    [K, quality('{id: s, metric: duplicateValues, mustBe: 0}')],
+    [],
+  ],
+  [
+    'unique as a rule, then as an attribute',
+    [K, quality('{metric: duplicateValues, mustBeLessThan: 1}')],
+    [K, text('unique: true')],
+    [],
+  ],
+  [
+    'unique as a rule that only warns',
+    [K, text('unique: true')],
+    [K, quality('{id: s, metric: duplicateValues, mustBe: 0, severity: warning}')],
+    ['RULE_ADDED t.s', 'UNIQUE_REMOVED t.a'],
+  ],
+  ['a foreign key is described', [K, text('')], [K, text('relationships: [{to: c.id}]')], ['DOCS ']],
+  ['a word of another tool', [K, text(custom('steward', 'ana'))], [K, text(custom('steward', 'bo'))], ['DOCS ']],
+];
+
 describe('pairs of contracts', () => {
-  it.each(PAIRS)('%s', (_name, before, after, expected) => {
+  it.each([...PAIRS, ...SPELLINGS])('%s', (_name, before, after, expected) => {
     expect(changes(contract(before), contract(after))).toEqual(expected);
   });
 
@@ -341,8 +400,30 @@ describe('pairs of contracts', () => {
     ['the same span in another unit', sla('60', 'minutes'), sla('1', 'h'), []],
     ['a shorter one', sla('1', 'h'), sla('30', 'minutes'), []],
     ['gone', sla('1', 'h'), '', ['SLA_WORSE']],
+    ['one m is a month', sla('1', 'minute'), sla('1', 'm'), ['SLA_WORSE']],
+    ['of another column', sla('1', 'h'), sla('1', 'h').replace('t.k', 't.a'), ['SLA_WORSE']],
+    [
+      'support that ends sooner',
+      "slaProperties: [{property: endOfSupport, value: '2030-01-01'}]\n",
+      "slaProperties: [{property: endOfSupport, value: '2029-12-31'}]\n",
+      ['SLA_WORSE'],
+    ],
   ])('a service level: %s', (_name, before, after, expected) => {
     const codes = compareContracts(contract([K], before), contract([K], after)).map(({ code }) => code);
     expect(codes.filter((code) => code.startsWith('SLA'))).toEqual(expected);
+  });
+
+  const stream = (topic: string, word: string): string =>
+    `servers: [{server: s, type: kafka, host: 'a:1', format: ${word}, customProperties: [{property: topic, value: ${topic}}]}]\n`;
+  const source = (schema: string): string =>
+    `servers: [{server: p, type: postgres, host: h, port: 1, database: d, schema: ${schema}}]\n`;
+  it.each([
+    ['in another form', stream('x', 'json'), stream('x', 'avro'), ['LOCATION_CHANGED servers.s']],
+    ['at another host', stream('x', 'json'), stream('x', 'json').replace('a:1', 'b:1'), ['DOCS ']],
+    ['on one more server', '', stream('x', 'json'), ['DOCS ']],
+    ['in another schema of the source', source('a'), source('b'), ['LOCATION_CHANGED t']],
+    ['with the schema spelled out', '', source('public'), ['DOCS ']],
+  ])('the table is %s', (_name, before, after, expected) => {
+    expect(changes(contract([K], before), contract([K], after))).toEqual(expected);
   });
 });

@@ -209,4 +209,34 @@ export const STRICTER: readonly CorpusEntry[] = [
     ),
     'RULE_NESTED',
   ),
+  ours(
+    'a bound that is no number',
+    'nothing is greater or less than it: the bound would not be tested',
+    column('{name: a, logicalType: number, logicalTypeOptions: {maximum: .nan}, physicalType: double precision}'),
+    'WRONG_TYPE',
+  ),
+  ours(
+    'an infinite bound',
+    'it would bound nothing; a number that is too long to write is a typing error',
+    column('{name: a, logicalType: number, logicalTypeOptions: {maximum: .inf}, physicalType: double precision}'),
+    'WRONG_TYPE',
+  ),
+  ours(
+    'a name that the table in the lake has already',
+    'the table could not be made: every row has its position under that name',
+    column('{name: _Sluice_LSN, logicalType: integer, logicalTypeOptions: {format: i64}, physicalType: bigint}'),
+    'NAME_RESERVED',
+  ),
+  ours(
+    'a name of the change feed',
+    'the change feed adds it to each row',
+    column('{name: _change_type, logicalType: string, physicalType: text}'),
+    'NAME_RESERVED',
+  ),
+  ours(
+    'a tag of YAML that nobody knows',
+    'it gives the value another meaning than its text',
+    contract({ root: 'name: !secret x\n' }),
+    'YAML_UNSUPPORTED',
+  ),
 ];

@@ -1,5 +1,6 @@
 /** `contracts test --dry-run`. */
 import type { Contract, Rule, TableContract } from '../model.ts';
+import { impliedUniqueRules } from '../unique-columns.ts';
 import { requestOf } from './count-request.ts';
 import { checkSelectOnly } from './sql-guard.ts';
 import { concerns, severityOf } from './table-rules.ts';
@@ -8,7 +9,7 @@ import type { RuleResult } from './table-rules.ts';
 /** What a run would do, without looking at any data: NOT RUN stays NOT RUN. */
 export function plannedRules(contract: Contract, table: TableContract, rule: string | null): RuleResult[] {
   const results: RuleResult[] = [];
-  for (const each of table.rules) {
+  for (const each of [...table.rules, ...impliedUniqueRules(table)]) {
     if (rule !== null && each.id !== rule) continue;
     const base = {
       ruleId: each.id,

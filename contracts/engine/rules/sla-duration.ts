@@ -1,5 +1,8 @@
 /** `value` and `unit` of an SLA → microseconds. The standard's units are words (`minutes`) and letters (`d`, `m`, `y`). */
 const DAY = 86_400_000_000n;
+const YEAR = 365n * DAY;
+/** Twelve are a year. */
+const MONTH = YEAR / 12n;
 const UNITS: Readonly<Record<string, bigint>> = {
   ms: 1000n,
   millisecond: 1000n,
@@ -16,11 +19,11 @@ const UNITS: Readonly<Record<string, bigint>> = {
   w: 7n * DAY,
   week: 7n * DAY,
   // A single m is a month in the standard's own examples (d, m, y).
-  m: 30n * DAY,
-  month: 30n * DAY,
-  y: 365n * DAY,
-  yr: 365n * DAY,
-  year: 365n * DAY,
+  m: MONTH,
+  month: MONTH,
+  y: YEAR,
+  yr: YEAR,
+  year: YEAR,
 };
 
 /** Null when it is no duration. A value may carry its unit: `5 minutes`, `PT5M` is not read. Without any unit: days. */

@@ -160,6 +160,42 @@ describe('table rules', () => {
   });
 });
 
+describe('unique: true', () => {
+  const column = 'unique: true, quality';
+  const withUnique = (rules: string): Contract => {
+    const { source } = contract(ROWCOUNT);
+    const text = source.text
+      .replace('primaryKey: true, required: true', 'primaryKey: true, required: true, unique: true')
+      .replace('mustBeLessThan: 40, unit: percent}]', `mustBeLessThan: 40, unit: percent}${rules}]`)
+      .replace('physicalType: text, quality', `physicalType: text, ${column}`);
+    const { contract: parsed, findings } = parseContract(text, 't.odcs.yaml');
+    if (parsed === null) throw new ContractError(findings);
+    return parsed;
+  };
+  const results = async (parsed: Contract): Promise<string[]> => {
+    const [table] = parsed.tables;
+    return table === undefined
+      ? []
+      : (await runTableRules(parsed, table, probe())).map(
+          ({ ruleId, status, detail }) => `${ruleId} ${status} ${detail}`,
+        );
+  };
+
+  it('is tested as the rule that says the same', async () => {
+    expect(await results(withUnique(''))).toEqual(
+      expect.arrayContaining(['unique:id failed duplicateValues 1 ≠ 0', 'unique:email failed duplicateValues 1 ≠ 0']),
+    );
+  });
+
+  it('is not tested twice where such a rule stands beside it', async () => {
+    const listed = await results(withUnique(', {id: once, metric: duplicateValues, mustBe: 0}'));
+    expect(listed.filter((line) => line.includes('duplicateValues'))).toEqual([
+      'once failed duplicateValues 1 ≠ 0',
+      'unique:id failed duplicateValues 1 ≠ 0',
+    ]);
+  });
+});
+
 describe('countSql', () => {
   it('quotes names and values', () => {
     expect(countSql({ kind: 'missing', column: 'a"b', values: [null, "it's"] }, 'r', 'duckdb')).toBe(

@@ -16,6 +16,7 @@ import type {
   TableContract,
 } from '../model.ts';
 import { mapContractColumn } from '../type-table.ts';
+import { impliedUniqueRules } from '../unique-columns.ts';
 import type { TreePath } from '../yaml-tree.ts';
 import { compileRowRule } from './cel.ts';
 import { requestOf } from './count-request.ts';
@@ -62,7 +63,7 @@ export async function runTableRules(
   const source = memoise(probe);
   const results: RuleResult[] = [];
   const wanted = (id: string): boolean => run.rule === undefined || run.rule === id;
-  for (const rule of table.rules) {
+  for (const rule of [...table.rules, ...impliedUniqueRules(table)]) {
     if (!wanted(rule.id) || (run.includeRowRules === false && placeOf(rule) === 'row')) continue;
     const result = await runRule(rule, table, probe, source);
     const wantsSample = result.status === 'failed' && (run.sample ?? 0) > 0;

@@ -155,8 +155,17 @@ function columnShape(minor: Minor, named: boolean): Shape {
     fields['semanticType'] = { shape: { kind: 'text', words: ['column', 'measure', 'dimension'] } };
     fields['enum'] = { shape: { kind: 'list', item: enumValueShape(minor), min: 1, unique: true } };
   }
-  return object('a column', fields, (node) => typedFields(node, minor));
+  return { ...object('a column', fields, (node) => typedFields(node, minor)), elsewhere: TYPED };
 }
+
+const TYPED: Readonly<Record<string, string>> = {
+  logicalTypeOptions: 'without a logicalType that has options',
+  items: 'unless its logicalType is array',
+  properties: 'unless its logicalType is object',
+  map: 'unless its logicalType is map (3.2)',
+  enum: 'before 3.2: there a rule of the metric invalidValues lists them',
+  deprecated: 'before 3.2: there a custom property says so',
+};
 
 /** The keys that the logical type brings: its options, and the nested element of arrays, objects and maps. */
 function typedFields(node: MapNode, minor: Minor): Fields {

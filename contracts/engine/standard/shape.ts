@@ -3,7 +3,8 @@
  * the place and the nearest right word.
  */
 import type { FindingLevel, TextPosition } from '../finding.ts';
-import { didYouMean } from '../nearest.ts';
+import { normaliseNumber } from '../decimal-text.ts';
+import { didYouMean, knownHere, nearest } from '../nearest.ts';
 import type { MapNode, ScalarNode, TreeNode, TreePath } from '../yaml-tree.ts';
 
 export interface Text {
@@ -41,6 +42,8 @@ export interface ObjectOf {
   readonly fields: Fields;
   /** More fields that depend on the node itself, for instance on `type`. */
   readonly refine?: (node: MapNode) => Fields;
+  /** When keys that are right elsewhere are right here, for the message where they are not. */
+  readonly elsewhere?: Readonly<Record<string, string>>;
   /** What fields alone cannot say. */
   readonly check?: (node: MapNode, report: Report, path: TreePath) => void;
 }
@@ -109,7 +112,7 @@ function walkScalar(node: TreeNode, shape: Text | Numeric | Plain, path: TreePat
           message: `'${value}' is not allowed here`,
           at: node.at,
           path,
-          hint: didYouMean(value, shape.words),
+          hint: otherDigits(value, shape.words) ? knownHere(shape.words) : didYouMean(value, shape.words),
         });
       if (shape.pattern !== undefined && !shape.pattern.regex.test(value))
         report({
@@ -126,7 +129,7 @@ function walkScalar(node: TreeNode, shape: Text | Numeric | Plain, path: TreePat
     case 'integer':
     case 'number': {
       const whole = typeof value === 'bigint' || (typeof value === 'number' && Number.isInteger(value));
-      if (typeof value !== 'bigint' && typeof value !== 'number')
+      if ((typeof value !== 'bigint' && typeof value !== 'number') || normaliseNumber(node.text) === null)
         return wrongType(node, EXPECTED[shape.kind], path, report);
       if (shape.kind === 'integer' && !whole) return wrongType(node, EXPECTED.integer, path, report);
       if ((shape.min !== undefined && value < shape.min) || (shape.above !== undefined && value <= shape.above)) {
@@ -138,6 +141,13 @@ function walkScalar(node: TreeNode, shape: Text | Numeric | Plain, path: TreePat
     default:
       return;
   }
+}
+
+/** v3.3.0 is no misspelt v3.0.0. */
+function otherDigits(word: string, known: readonly string[]): boolean {
+  const withoutDigits = (text: string): string => text.replaceAll(/\d+/g, '0');
+  const best = nearest(word, known);
+  return best !== null && withoutDigits(best) === withoutDigits(word);
 }
 
 const EXPECTED: Readonly<Record<string, string>> & {
@@ -219,8 +229,10 @@ function walkObject(node: TreeNode, shape: ObjectOf, path: TreePath, report: Rep
     const field = Object.hasOwn(fields, entry.key) ? fields[entry.key] : undefined;
     const below = [...path, entry.key];
     if (field === undefined) {
-      const message = `${shape.name} has no key '${entry.key}'`;
-      report({ code: 'UNKNOWN_KEY', message, at: entry.keyAt, path: below, hint: didYouMean(entry.key, known) });
+      const elsewhere = shape.elsewhere?.[entry.key];
+      const message = `${shape.name} has no key '${entry.key}'${elsewhere === undefined ? '' : ` ${elsewhere}`}`;
+      const hint = elsewhere === undefined ? didYouMean(entry.key, known) : null;
+      report({ code: 'UNKNOWN_KEY', message, at: entry.keyAt, path: below, hint });
     } else walk(entry.value, field.shape, below, report);
   }
   for (const [key, field] of Object.entries(fields)) {
