@@ -16,7 +16,6 @@ import { StreamError } from '../stream/stream-error.ts';
 import { createAwaiting } from './awaiting.ts';
 import type { Awaiting } from './awaiting.ts';
 import { rebuildAwaiting } from './awaiting-rebuild.ts';
-import { refuseBag } from './bag-refusal.ts';
 import { createBaseRequests } from './base-requests.ts';
 import { buildBatch } from './batch-builder.ts';
 import type { RecordDecoder } from './decode-batch.ts';
@@ -29,14 +28,10 @@ import type { SinkResult } from './merge-sink.ts';
 import { createParkedKeys } from './parked-keys.ts';
 import type { ParkedKeys } from './parked-keys.ts';
 import { markConf, markFromConf } from './plan-conf.ts';
-import { classifiedIn, dropQuarantined, listQuarantine, showQuarantine } from './quarantine-list.ts';
-import { retryQuarantine } from './quarantine-retry.ts';
-import type { RetryResult } from './quarantine-retry.ts';
-import { replayBatch } from './replay-batch.ts';
-import type { ReplayBatchRequest, ReplayBatchResult } from './replay-batch.ts';
 import { loadParked } from './quarantine-scan.ts';
 import { createRecordDecoder, hidingDecoder } from './record-decoder.ts';
 import { refuseForeignTable, reset } from './continuity.ts';
+import { createSidePaths } from './side-paths.ts';
 import type { IngestTable, Settled } from './table-handle.ts';
 import { earliest, grown, isComplete, newestLsn } from './table-bounds.ts';
 import type { TablePlan } from './table-plan.ts';
@@ -305,92 +300,33 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     return foreign === null && version === null && lakeSchema === null;
   }
 
-  async function reloadParked(): Promise<void> {
-    held.parkedKeys = createParkedKeys(await loadParked(await target.quarantineSnapshot()));
-  }
-
-  async function retry(ids: ReadonlySet<string> | null): Promise<RetryResult> {
-    await shapes.refresh();
-    lakeSchema ??= await target.schema();
-    const using = await usePlan();
-    refuseBag(using, `${schemaName}.${tableName}`, 'retry');
-    const done = await retryQuarantine({
-      schemaName,
-      tableName,
-      topic,
-      snapshot: await target.quarantineSnapshot(),
-      main: () => target.main(),
-      quarantine: () => target.quarantine(),
-      tablePlan: using,
-      decode: decoder(using),
-      evolve: (next, standing) => {
-        const newer = shapes.byVersion(next);
-        return newer === null
-          ? standing
-          : contracts.evolve(standing, newer, lakeSchema, newer.version !== shape().version);
-      },
-      parkedKeys: held.parkedKeys,
-      ids,
-      nowMs: options.now(),
-      failpoint: options.failpoint,
-    });
-    version = done.version ?? version;
-    settled = { ...settled, version };
-    await reloadParked();
-    return done;
-  }
-
-  async function replay(request: ReplayBatchRequest): Promise<ReplayBatchResult> {
-    await shapes.refresh();
-    // A table that stands still since its start has not looked yet.
-    await reloadParked();
-    lakeSchema ??= await target.schema();
-    const using = await usePlan();
-    refuseBag(using, `${schemaName}.${tableName}`, 'replay');
-    const done = await replayBatch({
-      ...options,
-      main: () => target.main(),
-      quarantine: () => target.quarantine(),
-      quarantined: await target.quarantineSnapshot(),
-      tablePlan: using,
-      decode: decoder(using),
-      evolve: (next, standing) => contracts.evolve(standing, next, lakeSchema, next.version !== shape().version),
-      parkedKeys: held.parkedKeys,
-      nowMs: options.now(),
-      request,
-    });
-    version = done.version ?? version;
-    settled = { ...settled, version };
-    await reloadParked();
-    return done;
-  }
-
-  async function drop(ids: ReadonlySet<string>): Promise<number> {
-    const dropped = await dropQuarantined(
-      await target.quarantineSnapshot(),
-      await target.quarantine(),
-      ids,
-      options.now(),
-    );
-    await reloadParked();
-    return dropped;
-  }
+  const sidePaths = createSidePaths({
+    options,
+    topic,
+    usePlan: async () => {
+      await shapes.refresh();
+      lakeSchema ??= await target.schema();
+      return usePlan();
+    },
+    decoder,
+    evolve: (next, standing) => contracts.evolve(standing, next, lakeSchema, next.version !== shape().version),
+    parkedKeys: () => held.parkedKeys,
+    moved(to) {
+      version = to ?? version;
+      settled = { ...settled, version };
+    },
+    async reloadParked() {
+      held.parkedKeys = createParkedKeys(await loadParked(await target.quarantineSnapshot()));
+    },
+  });
 
   return {
     topic,
     check: async () => (committed === null ? undefined : watch.check(committed)),
     logTail: () => readLogTail(options.reader, name, topic),
     moveTo,
-    retry,
-    drop,
-    replay,
+    ...sidePaths,
     reopen: () => query.open(),
-    list: async (wanted) => listQuarantine(await target.quarantineSnapshot(), wanted, await classifiedIn(usePlan)),
-    async show(id) {
-      await shapes.refresh();
-      const using = await usePlan();
-      return showQuarantine(await target.quarantineSnapshot(), id, { decode: decoder(using), tablePlan: using });
-    },
     folder: target.folder,
     async contractChanged() {
       if (await contracts.changed(schemaName, tableName)) return true;
