@@ -2,7 +2,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { createReplayPipeline, type ReplayPipeline } from './replay-pipeline.ts';
@@ -41,7 +40,6 @@ suite('replay in place', { timeout: 240_000 }, () => {
   };
 
   beforeAll(async () => {
-    buildSluice();
     database = await getPostgres();
     await database.query(`
       create table orders (id bigint primary key, note text, amount numeric(12,2));
@@ -52,7 +50,7 @@ suite('replay in place', { timeout: 240_000 }, () => {
     pipeline = await createReplayPipeline(folder, 'inplace', database);
     pipeline.write('contracts/public.orders.odcs.yaml', contractOf('row.amount < 1000000'));
     await pipeline.start();
-    await waitFor('the snapshot', async () => (await pipeline.sluice('verify', '--json')).json['equal'] === true);
+    await waitFor('the snapshot', () => pipeline.equal());
     for (let i = 1; i <= 40; i++)
       await database.query(`
         begin; update orders set amount = amount + 1 where id % 40 = ${i % 40}; delete from lines where order_id = ${i};
@@ -142,10 +140,7 @@ suite('replay in place', { timeout: 240_000 }, () => {
     );
     const lsn = String((await database.query('select pg_current_wal_lsn()::text as lsn'))[0]?.['lsn']);
     await database.query(`update orders set amount = 2 where id = 30001`);
-    await waitFor(
-      'the row',
-      async () => (await pipeline.sluice('verify', '--tables', 'public.orders', '--json')).json['equal'] === true,
-    );
+    await waitFor('the row', () => pipeline.equal('orders'));
     const done = await pipeline.sluice('replay', 'orders', '--from', `lsn:${lsn}`, '--json');
     expect(done.code, done.err).toBe(0);
     expect(replayed(done)[0]).toMatchObject({ applied: 0, unsettledKeys: 0, settled: true });

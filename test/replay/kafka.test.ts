@@ -18,7 +18,7 @@ import { getKafka } from '../support/kafka.ts';
 import { getPostgres } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
 import { columnOf, shapeOf } from '../support/row-events.ts';
-import { buildSluice, startSluice } from '../support/sluice-process.ts';
+import { startSluice } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { createReplayPipeline, type ReplayPipeline } from './replay-pipeline.ts';
@@ -141,7 +141,6 @@ without('replay over Kafka where no service runs', { timeout: 240_000 }, () => {
   };
 
   it('waits for its tables to be shared out to it, and has them at the end of the log', async () => {
-    buildSluice();
     const { brokers, prefix } = await getKafka();
     const database = await getPostgres();
     try {
@@ -155,7 +154,7 @@ without('replay over Kafka where no service runs', { timeout: 240_000 }, () => {
       const before = await records(pipeline);
       // The reader alone: what it brings stands in the log and not in the table.
       await database.query('update items set n = -n where id <= 50; delete from items where id = 60');
-      const reader = startSluice(['reader'], { cwd: pipeline.cwd, env: { PGURL: database.url } });
+      const reader = startSluice(['reader'], { cwd: pipeline.folder, env: { PGURL: database.url } });
       await waitFor('the log', async () => (await records(pipeline)) >= before + 51);
       reader.kill('SIGTERM');
       await reader.ended;

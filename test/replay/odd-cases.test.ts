@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { createReplayPipeline, type Answer, type ReplayPipeline } from './replay-pipeline.ts';
+import type { Answer } from '../support/sluice-service.ts';
+import { createReplayPipeline, type ReplayPipeline } from './replay-pipeline.ts';
 
 const suite = await requires('odd cases of replay', 'pg18');
 
@@ -35,7 +35,6 @@ suite('a replay', { timeout: 240_000 }, () => {
   };
 
   beforeAll(async () => {
-    buildSluice();
     database = await getPostgres();
     await database.query(`
       create table t (id int primary key, a int, note text);
@@ -45,7 +44,7 @@ suite('a replay', { timeout: 240_000 }, () => {
       insert into s select i, 'old ' || i, i from generate_series(1, 300) i`);
     pipeline = await createReplayPipeline(folder, 'odd', database);
     await pipeline.start();
-    await waitFor('the snapshot', async () => (await pipeline.sluice('verify', '--json')).json['equal'] === true);
+    await waitFor('the snapshot', () => pipeline.equal());
     for (let i = 1; i <= 15; i++) await database.query(`update t set a = a + 1 where id % 15 = ${i - 1}`);
   });
   afterAll(async () => {
@@ -182,7 +181,7 @@ suite('a replay', { timeout: 240_000 }, () => {
   });
 
   it('into what is not its own is refused, and nothing of it is touched', async () => {
-    const lake = join(pipeline.cwd, 'lake');
+    const lake = join(pipeline.folder, 'lake');
     const foreign = join(lake, 'public/foreign');
     mkdirSync(foreign, { recursive: true });
     writeFileSync(join(foreign, 'data.parquet'), 'another program’s');
@@ -216,7 +215,7 @@ suite('a replay', { timeout: 240_000 }, () => {
       expect(gone.json, gone.err).toMatchObject({ kind: 'discard', into });
       expect((await replay('--discard', '--into', into)).code).toBe(2);
     }
-    expect(existsSync(join(pipeline.cwd, 'lake/public/t/_delta_log'))).toBe(true);
+    expect(existsSync(join(pipeline.folder, 'lake/public/t/_delta_log'))).toBe(true);
   });
 
   it('a source’s table of the same name as a built one waits until that one is given up', async () => {

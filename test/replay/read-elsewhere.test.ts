@@ -14,7 +14,6 @@ import { canonicalRows } from '../support/canonical-rows.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
 import { getS3 } from '../support/s3.ts';
-import { buildSluice } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { createReplayPipeline, type ReplayPipeline } from './replay-pipeline.ts';
@@ -97,7 +96,6 @@ suite('a switched table in other engines', { timeout: 240_000 }, () => {
     ['disk', onDisk],
     ['S3', onS3],
   ] as const)('on %s', async (name, find) => {
-    buildSluice();
     const place = await find();
     const database = await getPostgres();
     await database.query(`
@@ -111,11 +109,11 @@ suite('a switched table in other engines', { timeout: 240_000 }, () => {
       place.env,
     );
     started.push({ pipeline, database });
-    const { cwd } = pipeline;
+    const cwd = pipeline.folder;
     const ids = async (): Promise<number[]> =>
       (await database.query('select id from items order by id')).map(({ id }) => Number(id));
     await pipeline.start();
-    await waitFor('the snapshot', async () => (await pipeline.sluice('verify', '--json')).json['equal'] === true);
+    await waitFor('the snapshot', () => pipeline.equal());
     await database.query(`update items set n = n + 1 where id % 3 = 0; delete from items where id % 10 = 0`);
     await pipeline.expectEqual('items');
     const other = parseDocument(pipeline.contract('items'));

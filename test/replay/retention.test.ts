@@ -3,7 +3,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { createReplayPipeline, type ReplayPipeline } from './replay-pipeline.ts';
@@ -16,14 +15,13 @@ suite('retention that took the beginning', { timeout: 240_000 }, () => {
   let pipeline: ReplayPipeline;
 
   beforeAll(async () => {
-    buildSluice();
     database = await getPostgres();
     await database.query(`
       create table r (id int primary key, n int);
       insert into r select i, i from generate_series(1, 700) i`);
     pipeline = await createReplayPipeline(folder, 'trimmed', database);
     await pipeline.start({ SLUICE_LOG_RETENTION: '1s' });
-    await waitFor('the snapshot', async () => (await pipeline.sluice('verify', '--json')).json['equal'] === true);
+    await waitFor('the snapshot', () => pipeline.equal());
   });
   afterAll(async () => {
     await pipeline.stop();

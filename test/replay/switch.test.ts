@@ -9,7 +9,6 @@ import { SHOP_SCHEMA_SQL } from '../../services/cli/demo/shop-schema.ts';
 import { loadShop, runWorkload } from '../../services/cli/demo/shop-workload.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { createReplayPipeline, type ReplayPipeline } from './replay-pipeline.ts';
@@ -57,13 +56,12 @@ suite('replay into a second table', { timeout: 400_000 }, () => {
   };
 
   beforeAll(async () => {
-    buildSluice();
     database = await getPostgres();
     await database.query(SHOP_SCHEMA_SQL);
     await loadShop(database, 600);
     pipeline = await createReplayPipeline(folder, 'switch', database);
     await pipeline.start();
-    await waitFor('the snapshot', async () => (await pipeline.sluice('verify', '--json')).json['equal'] === true);
+    await waitFor('the snapshot', () => pipeline.equal());
     await beside(() => sleep(2_000));
     await pipeline.expectEqual('orders');
     // Another contract: the note does not come to the lake.

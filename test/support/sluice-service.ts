@@ -60,8 +60,8 @@ export interface SluiceService {
   metrics(): Promise<string>;
   /** Whether `sluice verify` finds these tables (none named: all) equal, by the rows themselves. */
   equal(...tables: string[]): Promise<boolean>;
-  /** All tables must be equal by one `sluice verify`; it waits for the lake. */
-  expectEqual(): Promise<void>;
+  /** These tables (none named: all) must be equal by one `sluice verify`; it waits for the lake. */
+  expectEqual(...tables: string[]): Promise<void>;
   /** `sluice run --available-now` must end with 0. */
   caughtUp(): Promise<void>;
   contract(table: string): string;
@@ -131,11 +131,10 @@ export async function createService(
     stateOf: async (table) => (await service.lineOf(table))?.state,
     metrics: async () => (await fetch(`http://127.0.0.1:${port}/metrics`)).text(),
     async equal(...tables) {
-      const only = tables.length === 0 ? [] : ['--tables', tables.map((table) => `public.${table}`).join(',')];
-      return (await service.sluice('verify', '--json', ...only)).json['equal'] === true;
+      return (await service.sluice('verify', '--json', ...only(tables))).json['equal'] === true;
     },
-    async expectEqual() {
-      const { code, out, err } = await service.sluice('verify');
+    async expectEqual(...tables) {
+      const { code, out, err } = await service.sluice('verify', ...only(tables));
       expect(code, out + err).toBe(0);
     },
     async caughtUp() {
@@ -148,6 +147,9 @@ export async function createService(
   service.configure(yaml);
   return service;
 }
+
+const only = (tables: readonly string[]): string[] =>
+  tables.length === 0 ? [] : ['--tables', tables.map((table) => `public.${table}`).join(',')];
 
 /** Several objects, a line each, are no answer of one. */
 function parsed(out: string): Record<string, unknown> {
