@@ -19,37 +19,28 @@ import {
   Int8,
   List,
   Map_,
+  RecordBatch,
+  Schema,
   Struct,
+  Table,
   TimestampMicrosecond,
   Utf8,
   makeData,
+  tableToIPC,
   type Data,
   type DataType,
 } from 'apache-arrow';
 import type { ColumnVector } from '../table/column.ts';
-import type { DeltaType, MapType, StructField, StructType } from '../table/schema.ts';
+import type { DeltaType, MapType, StructField } from '../table/schema.ts';
 import { ParquetError } from './parquet-error.ts';
-
-const DECIMAL = /^decimal\((\d+),(\d+)\)$/;
-
-/** Precision and scale of `decimal(p,s)`, or null for another type. */
-export function decimalOf(type: DeltaType): { precision: number; scale: number } | null {
-  const match = typeof type === 'string' ? DECIMAL.exec(type) : null;
-  return match === null ? null : { precision: Number(match[1]), scale: Number(match[2]) };
-}
-
-/** Name of a field in data files: the physical name under column mapping, else the logical one. */
-export function physicalName(field: StructField, columnMapping: boolean): string {
-  const name = columnMapping ? field.metadata['delta.columnMapping.physicalName'] : undefined;
-  return typeof name === 'string' ? name : field.name;
-}
+import { alignColumns, decimalOf, physicalName, storedFields, type AlignedColumn } from './stored-fields.ts';
 
 function fieldIdMetadata(field: StructField, columnMapping: boolean): Map<string, string> | undefined {
   const id = columnMapping ? field.metadata['delta.columnMapping.id'] : undefined;
   return typeof id === 'number' || typeof id === 'bigint' ? new Map([['PARQUET:field_id', String(id)]]) : undefined;
 }
 
-export function arrowField(field: StructField, columnMapping: boolean): Field {
+function arrowField(field: StructField, columnMapping: boolean): Field {
   return new Field(
     physicalName(field, columnMapping),
     arrowType(field.type, columnMapping),
@@ -115,27 +106,8 @@ function entryFields(type: MapType, columnMapping: boolean): Field[] {
   ];
 }
 
-/** Fields that stand in data files: `void` columns never do. */
-export function storedFields(schema: StructType): StructField[] {
-  return schema.fields.filter((field) => field.type !== 'void');
-}
-
-/** Columns of `names`/`children` in the order of the schema's stored fields; a missing or surplus one is an error. */
-export function alignColumns(
-  schema: StructType,
-  names: readonly string[],
-  children: readonly ColumnVector[],
-): { field: StructField; column: ColumnVector }[] {
-  return storedFields(schema).map((field) => {
-    const column = children[names.indexOf(field.name)];
-    if (column === undefined)
-      throw new ParquetError('PARQUET_ENCODE_FAILED', '(new file)', `the batch has no column ${field.name}`);
-    return { field, column };
-  });
-}
-
 /** Set bits among the first `length` of a bitmap. */
-export function countBits(bits: Uint8Array, length: number): number {
+function countBits(bits: Uint8Array, length: number): number {
   let count = 0;
   const whole = length >> 3;
   for (let i = 0; i < whole; i++) {
@@ -149,7 +121,7 @@ export function countBits(bits: Uint8Array, length: number): number {
 }
 
 /** Arrow Data over the vector's own buffers. @throws ParquetError PARQUET_ENCODE_FAILED when vector and type disagree */
-export function arrowData(type: DeltaType, column: ColumnVector, columnMapping: boolean): Data {
+function arrowData(type: DeltaType, column: ColumnVector, columnMapping: boolean): Data {
   const length = column.length;
   const nullBitmap = column.validity;
   const nullCount = nullBitmap === null ? 0 : length - countBits(nullBitmap, length);
@@ -218,4 +190,17 @@ export function arrowData(type: DeltaType, column: ColumnVector, columnMapping: 
       return makeData({ ...base, type: target as Map_, valueOffsets: column.offsets, child: entries as never });
     }
   }
+}
+
+/** The batch as an Arrow IPC stream: the one copy on the way into WebAssembly. */
+export function arrowStream(columns: readonly AlignedColumn[], rowCount: number, columnMapping: boolean): Uint8Array {
+  const fields: Field[] = columns.map(({ field }) => arrowField(field, columnMapping));
+  const data = makeData({
+    type: new Struct(fields),
+    length: rowCount,
+    nullCount: 0,
+    children: columns.map(({ field, column }) => arrowData(field.type, column, columnMapping)),
+  });
+  const arrowSchema = new Schema(fields);
+  return tableToIPC(new Table(arrowSchema, [new RecordBatch(arrowSchema, data)]), 'stream');
 }

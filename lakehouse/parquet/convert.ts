@@ -6,7 +6,7 @@
 import type { SchemaElement } from 'hyparquet';
 import type { ColumnVector, DecimalColumn, Int64Column } from '../table/column.ts';
 import type { PrimitiveName } from '../table/schema.ts';
-import { decimalOf } from './arrow.ts';
+import { decimalOf } from './stored-fields.ts';
 import { PageFault } from './codec.ts';
 import { valueCount, type LeafValues } from './leaf-values.ts';
 

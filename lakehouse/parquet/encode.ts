@@ -3,13 +3,13 @@
  * Shapes follow the Delta protocol's "Parquet" rules: INT64 microsecond timestamps, DECIMAL by precision in INT32, INT64 or
  * FIXED_LEN_BYTE_ARRAY, 3-level `list.element`, `key_value.key/value`, data page v1, every field OPTIONAL.
  */
-import { RecordBatch, Schema, Struct, Table, makeData, tableToIPC, type Field } from 'apache-arrow';
 import type * as ParquetWasm from 'parquet-wasm';
+import type * as ArrowForms from './arrow.ts';
 import type { ColumnBatch } from '../table/column.ts';
 import type { StructType } from '../table/schema.ts';
-import { alignColumns, arrowData, arrowField } from './arrow.ts';
 import { mayRepeat } from './dictionary.ts';
 import { ParquetError } from './parquet-error.ts';
+import { alignColumns, physicalName, type AlignedColumn } from './stored-fields.ts';
 
 export type ParquetCodec = 'zstd' | 'snappy' | 'uncompressed';
 
@@ -33,11 +33,12 @@ export const ROW_GROUP_ROWS = 131_072;
 const DICTIONARY_BYTES = 128 * 1024;
 
 type Wasm = typeof ParquetWasm;
-let loading: Promise<Wasm> | null = null;
+type Arrow = typeof ArrowForms;
+let loading: Promise<[Wasm, Arrow]> | null = null;
 
-/** Compiling 5 MB of WebAssembly is put off until something is written. */
-function loadWasm(): Promise<Wasm> {
-  loading ??= import('parquet-wasm');
+/** Compiling 5 MB of WebAssembly, and loading Arrow, is put off until something is written. */
+function loadWriter(): Promise<[Wasm, Arrow]> {
+  loading ??= Promise.all([import('parquet-wasm'), import('./arrow.ts')]);
   return loading;
 }
 
@@ -55,9 +56,9 @@ export async function encodeParquet(
   const columns = alignedColumns(schema, batch);
   const unique = columns
     .filter(({ column }) => !mayRepeat(column))
-    .map(({ field }) => arrowField(field, options.columnMapping ?? false).name);
-  const ipc = arrowStream(columns, batch, options.columnMapping ?? false);
-  const wasm = await loadWasm();
+    .map(({ field }) => physicalName(field, options.columnMapping ?? false));
+  const [wasm, { arrowStream }] = await loadWriter();
+  const ipc = arrowStream(columns, batch.rowCount, options.columnMapping ?? false);
   try {
     // Both calls take their argument over: nothing is left to free unless they throw, and then the table is dropped too.
     return wasm.writeParquet(wasm.Table.fromIPCStream(ipc), writerProperties(wasm, options, unique));
@@ -77,13 +78,13 @@ export async function encodeParquetParts(
   parts: Iterable<ColumnBatch>,
   options: EncodeOptions = {},
 ): Promise<Uint8Array> {
-  const wasm = await loadWasm();
+  const [wasm, { arrowStream }] = await loadWriter();
   let failure: unknown = null;
   function* batches(): Generator<ParquetWasm.RecordBatch> {
     try {
       for (const part of parts) {
         const table = wasm.Table.fromIPCStream(
-          arrowStream(alignedColumns(schema, part), part, options.columnMapping ?? false),
+          arrowStream(alignedColumns(schema, part), part.rowCount, options.columnMapping ?? false),
         );
         const records = table.recordBatches();
         table.free();
@@ -121,9 +122,7 @@ export async function encodeParquetParts(
   return Buffer.concat(chunks);
 }
 
-type AlignedColumns = ReturnType<typeof alignColumns>;
-
-function alignedColumns(schema: StructType, batch: ColumnBatch): AlignedColumns {
+function alignedColumns(schema: StructType, batch: ColumnBatch): AlignedColumn[] {
   const columns = alignColumns(schema, batch.names, batch.columns);
   for (const { field, column } of columns) {
     if (column.length !== batch.rowCount)
@@ -134,19 +133,6 @@ function alignedColumns(schema: StructType, batch: ColumnBatch): AlignedColumns 
       );
   }
   return columns;
-}
-
-/** The batch as an Arrow IPC stream: the one copy on the way into WebAssembly. */
-function arrowStream(columns: AlignedColumns, batch: ColumnBatch, columnMapping: boolean): Uint8Array {
-  const fields: Field[] = columns.map(({ field }) => arrowField(field, columnMapping));
-  const data = makeData({
-    type: new Struct(fields),
-    length: batch.rowCount,
-    nullCount: 0,
-    children: columns.map(({ field, column }) => arrowData(field.type, column, columnMapping)),
-  });
-  const arrowSchema = new Schema(fields);
-  return tableToIPC(new Table(arrowSchema, [new RecordBatch(arrowSchema, data)]), 'stream');
 }
 
 /** @param unique names, in the file, of columns whose values do not repeat */

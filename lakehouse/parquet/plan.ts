@@ -4,7 +4,7 @@
  * the older shapes (parquet-format, LogicalTypes.md, "Backward-compatibility rules").
  */
 import type { DeltaType, MapType, PrimitiveName, StructField, StructType } from '../table/schema.ts';
-import { physicalName } from './arrow.ts';
+import { physicalName } from './stored-fields.ts';
 import type { FileNode, ParquetFile } from './footer.ts';
 import { ParquetError } from './parquet-error.ts';
 

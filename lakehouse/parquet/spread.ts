@@ -1,7 +1,7 @@
 /** Columns with NULLs from present values and a validity bitmap, and columns that are NULL throughout. */
 import type { ColumnVector } from '../table/column.ts';
 import type { DeltaType } from '../table/schema.ts';
-import { decimalOf } from './arrow.ts';
+import { decimalOf } from './stored-fields.ts';
 
 /**
  * Row i of the result is the next unused row of `dense` where bit i of `validity` is set, else NULL. `dense` has no NULLs

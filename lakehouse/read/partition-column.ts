@@ -2,7 +2,7 @@
  * Partition values, text in the log, as columns (PROTOCOL.md, "Partition Value Serialization"): null and the empty string
  * are NULL; timestamps come as ISO 8601 or as `yyyy-MM-dd HH:mm:ss[.ffffff]`, which is taken as UTC.
  */
-import { decimalOf } from '../parquet/arrow.ts';
+import { decimalOf } from '../parquet/stored-fields.ts';
 import { nullColumn } from '../parquet/spread.ts';
 import { daysOf } from '../table/calendar.ts';
 import type { ColumnVector } from '../table/column.ts';

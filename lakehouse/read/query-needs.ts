@@ -2,7 +2,7 @@
  * What a parsed SELECT needs of its tables: which columns it can touch, and which rows it cannot. Both err on the side of more:
  * a column is needed if its name stands anywhere in the query, and only plain comparisons of a column with a constant count.
  */
-import { decimalOf } from '../parquet/arrow.ts';
+import { decimalOf } from '../parquet/stored-fields.ts';
 import type { DeltaType, StructType } from '../table/schema.ts';
 import { dateOf, microsOf } from './partition-column.ts';
 import type { Comparison, Condition } from './skip-files.ts';

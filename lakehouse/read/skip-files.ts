@@ -3,7 +3,7 @@
  * it: what is unknown, unparsed or of another type keeps the file. Bounds are read as loosely as they are written by
  * engines: a greatest timestamp cut to milliseconds may be up to 1 ms too low.
  */
-import { decimalOf } from '../parquet/arrow.ts';
+import { decimalOf } from '../parquet/stored-fields.ts';
 import type { AddFile } from '../table/actions.ts';
 import { mappingMode, physicalName } from '../table/column-mapping.ts';
 import { ExactNumber } from '../table/lossless-json.ts';

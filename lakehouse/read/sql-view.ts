@@ -6,7 +6,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { decimalOf } from '../parquet/arrow.ts';
+import { decimalOf } from '../parquet/stored-fields.ts';
 import { storeSource } from '../parquet/byte-source.ts';
 import { encodeParquet } from '../parquet/encode.ts';
 import { openParquet, type FileNode } from '../parquet/footer.ts';

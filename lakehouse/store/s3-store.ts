@@ -4,15 +4,8 @@
  * Two clients: ordinary calls may be retried by the SDK; conditional puts never are. With retries on, the SDK answers 412
  * for our own commit when the first answer was lost: a commit would be taken for a foreign one and written again.
  */
-import {
-  DeleteObjectsCommand,
-  GetObjectCommand,
-  HeadObjectCommand,
-  ListObjectsV2Command,
-  PutObjectCommand,
-  S3Client,
-} from '@aws-sdk/client-s3';
-import type { S3ClientConfig } from '@aws-sdk/client-s3';
+import { createRequire } from 'node:module';
+import type * as Sdk from '@aws-sdk/client-s3';
 import { assertKey, compareKeys } from './key-order.ts';
 import { DEFAULT_BACKOFF, backoffMs } from './retry.ts';
 import type { Backoff } from './retry.ts';
@@ -60,6 +53,14 @@ export interface StoreRequest {
   readonly elapsedMs: number;
 }
 
+let loaded: typeof Sdk | null = null;
+
+/** Loaded by the first store: the SDK is a sixth of the start of a process, and one with a lake on a disk has no use for it. */
+function sdk(): typeof Sdk {
+  loaded ??= createRequire(import.meta.url)('@aws-sdk/client-s3') as typeof Sdk;
+  return loaded;
+}
+
 const REQUEST_TIMEOUT_MS = 60_000;
 const CONNECT_TIMEOUT_MS = 5_000;
 const SDK_ATTEMPTS = 4;
@@ -68,9 +69,9 @@ const LIST_PAGE = 1_000;
 const DELETE_PAGE = 1_000;
 
 interface Clients {
-  readonly retrying: S3Client;
+  readonly retrying: Sdk.S3Client;
   /** For conditional puts: one attempt, and a time-out that throws. */
-  readonly once: S3Client;
+  readonly once: Sdk.S3Client;
 }
 
 export function createS3Store(options: S3StoreOptions): ObjectStore {
@@ -104,7 +105,7 @@ export function createS3Store(options: S3StoreOptions): ObjectStore {
 
   const putOnce = async (key: string, body: Uint8Array, conditional: boolean): Promise<void> => {
     assertKey(key);
-    const command = new PutObjectCommand({
+    const command = new (sdk().PutObjectCommand)({
       Bucket: options.bucket,
       Key: base + key,
       Body: body,
@@ -130,7 +131,7 @@ export function createS3Store(options: S3StoreOptions): ObjectStore {
     head: async (key) => {
       try {
         return await call('head', 0, async ({ retrying }) => {
-          const found = await retrying.send(new HeadObjectCommand({ Bucket: options.bucket, Key: base + key }));
+          const found = await retrying.send(new (sdk().HeadObjectCommand)({ Bucket: options.bucket, Key: base + key }));
           const meta = { key, sizeBytes: found.ContentLength ?? 0, modifiedMs: found.LastModified?.getTime() ?? 0 };
           return { value: meta, receivedBytes: 0 };
         });
@@ -144,7 +145,7 @@ export function createS3Store(options: S3StoreOptions): ObjectStore {
       const page = (token: string | null, after: string | undefined) =>
         call('list', 0, async ({ retrying }) => {
           const value = await retrying.send(
-            new ListObjectsV2Command({
+            new (sdk().ListObjectsV2Command)({
               Bucket: options.bucket,
               Prefix: base + prefix,
               MaxKeys: LIST_PAGE,
@@ -208,7 +209,7 @@ export function createS3Store(options: S3StoreOptions): ObjectStore {
 function connect(options: S3StoreOptions): Clients {
   const tls = options.tls ?? {};
   const timeoutMs = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
-  const config: S3ClientConfig & { readonly ignoreCache: boolean } = {
+  const config: Sdk.S3ClientConfig & { readonly ignoreCache: boolean } = {
     // Credentials files are read again by every new client: they may have been rotated.
     ignoreCache: true,
     region: options.region,
@@ -229,13 +230,13 @@ function connect(options: S3StoreOptions): Clients {
     },
   };
   return {
-    retrying: new S3Client({ ...config, maxAttempts: SDK_ATTEMPTS }),
-    once: new S3Client({ ...config, maxAttempts: 1 }),
+    retrying: new (sdk().S3Client)({ ...config, maxAttempts: SDK_ATTEMPTS }),
+    once: new (sdk().S3Client)({ ...config, maxAttempts: 1 }),
   };
 }
 
 async function getObject(
-  client: S3Client,
+  client: Sdk.S3Client,
   bucket: string,
   fullKey: string,
   key: string,
@@ -246,7 +247,7 @@ async function getObject(
     return new Uint8Array(0);
   }
   const answer = await client.send(
-    new GetObjectCommand({
+    new (sdk().GetObjectCommand)({
       Bucket: bucket,
       Key: fullKey,
       ...(range === undefined ? {} : { Range: `bytes=${range.start}-${range.end - 1}` }),
@@ -312,7 +313,7 @@ async function deletePage(
   const answer = await call('delete', 0, async ({ retrying }) => {
     const objects = keys.map((key) => ({ Key: base + key }));
     const value = await retrying.send(
-      new DeleteObjectsCommand({ Bucket: bucket, Delete: { Objects: objects, Quiet: true } }),
+      new (sdk().DeleteObjectsCommand)({ Bucket: bucket, Delete: { Objects: objects, Quiet: true } }),
     );
     return { value, receivedBytes: 0 };
   });
