@@ -58,6 +58,7 @@ describe('a version checksum', () => {
     ['its metadata', { metadata: { id: 'another' } }],
     ['minWriterVersion', { protocol: { minReaderVersion: 3, minWriterVersion: 2 } }],
     ['transaction a', { setTransactions: [{ appId: 'a', version: 7 }] }],
+    ['its columns', { metadata: { schemaString: '{"type":"struct","fields":[]}' } }],
   ])(
     'that is wrong in %s is read past and told of, stops every writer by name, and fsck finds it',
     async (word, change) => {

@@ -13,6 +13,7 @@ import { object } from './action-json.ts';
 import { parseLossless, stringifyLossless } from './lossless-json.ts';
 import { LOG_FOLDER, versionName } from './log-files.ts';
 import type { LogState } from './replay.ts';
+import { parseSchema } from './schema-json.ts';
 import { TableError } from './table-error.ts';
 
 type ChecksumState = Pick<LogState, 'protocol' | 'metadata' | 'files' | 'txns'>;
@@ -53,6 +54,9 @@ export function checksumFaults(members: Readonly<Record<string, unknown>>, state
   }
   const id = member(members['metadata'], 'id');
   if (typeof id === 'string' && id !== state.metadata?.id) faults.push('its metadata is of another table');
+  const schema = member(members['metadata'], 'schemaString');
+  if (typeof schema === 'string' && !isSameSchema(schema, state.metadata?.schemaString ?? ''))
+    faults.push('its columns are others than those of the log');
   for (const name of ['minReaderVersion', 'minWriterVersion'] as const) {
     const said = whole(member(members['protocol'], name));
     if (said !== null && said !== BigInt(state.protocol?.[name] ?? -1))
@@ -152,6 +156,18 @@ function deletions(state: ChecksumState): { readonly vectors: bigint; readonly r
   }
   return { vectors, records };
 }
+
+/** By names and types alone; a text that cannot be read says nothing. */
+function isSameSchema(said: string, found: string): boolean {
+  try {
+    return said === found || namesAndTypes(said) === namesAndTypes(found);
+  } catch {
+    return true;
+  }
+}
+
+const NAMES_AND_TYPES = ['fields', 'name', 'type', 'elementType', 'keyType', 'valueType'];
+const namesAndTypes = (schema: string): string => JSON.stringify(parseSchema(schema), NAMES_AND_TYPES);
 
 function member(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>)[name] : undefined;
