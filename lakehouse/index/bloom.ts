@@ -9,6 +9,9 @@ export function bloomBytes(keyCount: number): number {
   return Math.max(64, Math.ceil((keyCount * BITS_A_KEY) / 64) * 8);
 }
 
+/** A filter that denies no key. */
+export const openBloom = (): Uint8Array => new Uint8Array(64).fill(0xff);
+
 export function bloomAdd(filter: Uint8Array, a: number, b: number): void {
   const bits = filter.length * 8;
   let at = a;

@@ -201,6 +201,35 @@ describe('a run file', () => {
   });
 });
 
+test('of a large index only the page table is held: the undermost run has no filter, others have theirs once it is asked', async () => {
+  await rm(dir, { recursive: true, force: true });
+  const count = 60_000;
+  const index = await openKeyIndex(dir, identity, { fenceCutoffSecond: () => 0, memoryEntries: 20_000 });
+  const put = async (version: number, from: number, to: number): Promise<void> => {
+    const file = index.reserveOrdinal();
+    const rows = Array.from({ length: to - from }, (_, row) => ({ id: from + row, file, row, lsn: version }));
+    const added = [{ ordinal: file, path: `f${file}` }];
+    await index.apply({ version: BigInt(version), entries: entriesOf(rows), added, removed: [], truncate: null });
+    await index.flush();
+  };
+  await put(1, 0, count / 2);
+  await put(2, count / 2, count);
+  expect(index.stats()).toMatchObject({ runs: 1, fileEntries: count });
+  await put(3, 0, 1_000);
+  const pageTable = (count / 102) * 8;
+  const readBuffers = 2 * 64 * 102 * 40;
+  expect(index.stats()).toMatchObject({ runs: 2 });
+  expect(index.stats().residentBytes).toBeLessThan(pageTable + readBuffers + 1_000);
+  expect(find(index, [1, count - 1, count + 1])).toEqual([[2, 1, 3], [1, count / 2 - 1, 2], null]);
+  const smallFilter = 1_000 * 1.25;
+  expect(index.stats().residentBytes).toBeLessThan(pageTable + readBuffers + 1_000 + smallFilter);
+  await index.close();
+  const merged = (await readdir(dir)).filter((name) => name.endsWith('.run'));
+  const sizes = await Promise.all(merged.map(async (name) => (await readFile(join(dir, name))).length));
+  // Ten bits a key more than this on disk, and in the memory of whoever made it.
+  expect(Math.max(...sizes)).toBeLessThan(count * 40 + pageTable + 200);
+});
+
 describe('what lies on disk', () => {
   const change = (version: bigint) => ({
     version,

@@ -26,7 +26,7 @@ export const MEMORY_ENTRIES = 262_144;
  */
 const BULK_PART = 8;
 /** Above this much, a commit waits for the disk. */
-const MEMORY_ENTRIES_MAX = MEMORY_ENTRIES * 4;
+const MEMORY_ENTRIES_MAX = MEMORY_ENTRIES * 2;
 /** An entry, its slot and its links. */
 const MEMORY_ENTRY_BYTES = 64;
 /** Files of one size class before they are merged. */
@@ -217,6 +217,7 @@ function indexOver(
       path,
       memory: full.map((table) => table.entries()),
       files: files.map((run) => run.path),
+      undermost: files.length > 0 && files.at(-1) === runs.at(-1),
       known: Atomics.load(counter, 0),
       living: Uint32Array.from(pathByOrdinal.keys()),
       fenceCutoffSecond: options.fenceCutoffSecond(),
@@ -341,7 +342,7 @@ function indexOver(
       } else memory[0]?.add(change.entries);
       const count = memoryCount();
       if (count > memoryEntriesMax && flushing === 0) void flush();
-      if (count > Math.max(MEMORY_ENTRIES_MAX, memoryEntriesMax * 4)) {
+      if (count > Math.max(MEMORY_ENTRIES_MAX, memoryEntriesMax * 2)) {
         await flushLine;
         throwFailure();
       }

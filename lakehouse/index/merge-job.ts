@@ -11,6 +11,8 @@ export interface MergeJob {
   readonly memory: readonly { readonly entries: Uint32Array; readonly sorted: boolean }[];
   /** Run files, newest first. */
   readonly files: readonly string[];
+  /** The new run stands below all others: most keys are in it, and its filter is of no use. */
+  readonly undermost: boolean;
   /** Ordinals below `known` that are not among `living` mean files that are gone. */
   readonly known: number;
   readonly living: Uint32Array;
@@ -32,7 +34,7 @@ export async function runMergeJob(job: MergeJob): Promise<number> {
       keepsFence: (second: number): boolean => second >= job.fenceCutoffSecond,
     };
     const total = sources.reduce((sum, source) => sum + source.count, 0);
-    const writer = await createRun(job.path, total);
+    const writer = await createRun(job.path, total, !job.undermost);
     let count: number;
     try {
       await mergeRuns(sources, rules, (entries, n) => writer.append(entries, n));

@@ -5,14 +5,14 @@
  *   tail, little-endian u32: magic "SLXR" | format | entry count (2 words) | page count | Bloom bytes | CRC-32 of all
  *   between entries and tail | CRC-32 of the seven words before
  *
- * Only the page table and the Bloom filter stay in memory (8 bytes a page, 10 bits a key); a lookup reads one page a key, in
- * hash order, neighbouring pages together. Reads are synchronous on purpose: a page comes from the page cache in two
- * microseconds, an asynchronous read costs fifty.
+ * Only the page table stays in memory (8 bytes a page), and the Bloom filter (10 bits a key) from the first lookup that asks it;
+ * a lookup reads one page a key, in hash order, neighbouring pages together. Reads are synchronous on purpose: a page comes
+ * from the page cache in two microseconds, an asynchronous read costs fifty.
  */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { open, rename, unlink } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
-import { bloomAdd, bloomBytes, bloomHas } from './bloom.ts';
+import { bloomAdd, bloomBytes, bloomHas, openBloom } from './bloom.ts';
 import { ENTRY_BYTES, ENTRY_WORDS, compareEntry, searchEntries, type Lookup } from './entry.ts';
 import { IndexError } from './index-error.ts';
 import { HASH_WORDS } from './key-hash.ts';
@@ -55,7 +55,8 @@ export function openRun(path: string): FileRun {
 }
 
 function runOver(path: string, fd: number): FileRun {
-  const { count, fences, crcs, bloom } = readTail(path, fd);
+  const { count, fences, crcs, filterBytes } = readTail(path, fd);
+  let filter: Uint8Array | null = null;
   const buffer = new Uint32Array((READ_PAGES_MAX * PAGE_BYTES) / 4);
   const bytes = Buffer.from(buffer.buffer);
   const pageEntries = (page: number): number => Math.min(PAGE_ENTRIES, count - page * PAGE_ENTRIES);
@@ -80,7 +81,9 @@ function runOver(path: string, fd: number): FileRun {
   return {
     path,
     count,
-    residentBytes: fences.byteLength + crcs.byteLength + bloom.byteLength + buffer.byteLength,
+    get residentBytes() {
+      return fences.byteLength + crcs.byteLength + (filter?.byteLength ?? 0) + buffer.byteLength;
+    },
     find(hashes, pending, pendingCount, into, useBloom) {
       let left = 0;
       let at = 0;
@@ -89,10 +92,11 @@ function runOver(path: string, fd: number): FileRun {
       let asked = 0;
       const candidates = new Uint32Array(pendingCount);
       let page = 0;
+      const bloom = useBloom ? (filter ??= readFilter(path, fd, count, fences.length, filterBytes)) : null;
       for (; at < pendingCount; at++) {
         const key = pending[at] ?? 0;
         const h0 = hashes[key * HASH_WORDS] ?? 0;
-        if (useBloom && !bloomHas(bloom, h0, bloomStep(hashes, key * HASH_WORDS))) {
+        if (bloom !== null && !bloomHas(bloom, h0, bloomStep(hashes, key * HASH_WORDS))) {
           pending[left++] = key;
           continue;
         }
@@ -227,8 +231,11 @@ interface RunTables {
   readonly count: number;
   readonly fences: Uint32Array;
   readonly crcs: Uint32Array;
-  readonly bloom: Uint8Array;
+  readonly filterBytes: number;
 }
+
+/** Bytes of a filter that are read at a time to check it. */
+const FILTER_BLOCK_BYTES = 1024 * 1024;
 
 function readTail(path: string, fd: number): RunTables {
   const size = fstatSync(fd).size;
@@ -244,15 +251,30 @@ function readTail(path: string, fd: number): RunTables {
   const count = countHigh * 2 ** 32 + countLow;
   const tablesBytes = pages * 8 + filterBytes;
   if (size !== count * ENTRY_BYTES + tablesBytes + TAIL_BYTES) throw corrupt('the run has a wrong length');
-  const tables = new Uint8Array(tablesBytes);
-  readSync(fd, tables, 0, tablesBytes, count * ENTRY_BYTES);
-  if (crc32(tables) !== tablesCrc) throw corrupt('the page table has a wrong checksum');
-  return {
-    count,
-    fences: new Uint32Array(tables.buffer, 0, pages),
-    crcs: new Uint32Array(tables.buffer, pages * 4, pages),
-    bloom: tables.subarray(pages * 8),
-  };
+  const start = count * ENTRY_BYTES;
+  const tables = new Uint32Array(pages * 2);
+  readAt(path, fd, Buffer.from(tables.buffer), start);
+  let crc = crc32(Buffer.from(tables.buffer));
+  // Checked here as all of the tail, held only when a lookup asks it.
+  const block = Buffer.alloc(Math.min(FILTER_BLOCK_BYTES, filterBytes));
+  for (let at = 0; at < filterBytes; at += block.length) {
+    const part = block.subarray(0, Math.min(block.length, filterBytes - at));
+    readAt(path, fd, part, start + pages * 8 + at);
+    crc = crc32(part, crc);
+  }
+  if (crc !== tablesCrc) throw corrupt('the page table has a wrong checksum');
+  return { count, fences: tables.subarray(0, pages), crcs: tables.subarray(pages), filterBytes };
+}
+
+function readFilter(path: string, fd: number, count: number, pages: number, filterBytes: number): Uint8Array {
+  const filter = Buffer.alloc(filterBytes);
+  readAt(path, fd, filter, count * ENTRY_BYTES + pages * 8);
+  return filter;
+}
+
+function readAt(path: string, fd: number, into: Buffer, at: number): void {
+  if (readSync(fd, into, 0, into.length, at) !== into.length)
+    throw new IndexError('INDEX_CORRUPT', path, 'the run is cut short');
 }
 
 export interface RunWriter {
@@ -265,11 +287,15 @@ export interface RunWriter {
 
 const WRITE_PAGES = 256;
 
-/** Writes a run to `path`; `countMax` bounds the entries and sizes the Bloom filter. */
-export async function createRun(path: string, countMax: number): Promise<RunWriter> {
+/**
+ * Writes a run to `path`; `countMax` bounds the entries and sizes the Bloom filter.
+ * @param filtered false for the run that most keys are in: its filter is never asked (it says maybe to every key), and to make
+ *   it would take memory as the table grows
+ */
+export async function createRun(path: string, countMax: number, filtered = true): Promise<RunWriter> {
   const temporary = `${path}.tmp`;
   const file = await open(temporary, 'w');
-  const bloom = new Uint8Array(bloomBytes(countMax));
+  const bloom = filtered ? new Uint8Array(bloomBytes(countMax)) : openBloom();
   const pagesMax = Math.ceil(countMax / PAGE_ENTRIES);
   const fences = new Uint32Array(pagesMax);
   const crcs = new Uint32Array(pagesMax);
@@ -295,7 +321,7 @@ export async function createRun(path: string, countMax: number): Promise<RunWrit
       for (let done = 0; done < n;) {
         const take = Math.min(n - done, WRITE_PAGES * PAGE_ENTRIES - buffered);
         buffer.set(entries.subarray(done * ENTRY_WORDS, (done + take) * ENTRY_WORDS), buffered * ENTRY_WORDS);
-        for (let i = done; i < done + take; i++)
+        for (let i = done; filtered && i < done + take; i++)
           bloomAdd(bloom, entries[i * ENTRY_WORDS] ?? 0, bloomStep(entries, i * ENTRY_WORDS));
         done += take;
         buffered += take;
@@ -305,11 +331,7 @@ export async function createRun(path: string, countMax: number): Promise<RunWrit
     },
     async finish() {
       await flush();
-      const tables = Buffer.concat([
-        Buffer.from(fences.buffer, 0, pages * 4),
-        Buffer.from(crcs.buffer, 0, pages * 4),
-        bloom,
-      ]);
+      const tables = [Buffer.from(fences.buffer, 0, pages * 4), Buffer.from(crcs.buffer, 0, pages * 4), bloom];
       const tail = Uint32Array.of(
         MAGIC,
         RUN_FORMAT,
@@ -317,11 +339,11 @@ export async function createRun(path: string, countMax: number): Promise<RunWrit
         Math.floor(count / 2 ** 32),
         pages,
         bloom.length,
-        crc32(tables),
+        tables.reduce((crc, table) => crc32(table, crc), 0),
         0,
       );
       tail[7] = crc32(Buffer.from(tail.buffer, 0, TAIL_BYTES - 4));
-      await file.write(tables);
+      for (const table of tables) await file.write(table);
       await file.write(Buffer.from(tail.buffer));
       await file.datasync();
       await file.close();

@@ -71,6 +71,21 @@ describe('a compaction', () => {
     expect(await idsOf(store)).toEqual([0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 99]);
     await table.close();
   });
+  test('commits bin by bin where one commit would hold too much, and the index follows each', async () => {
+    const store = createMemoryStore();
+    const table = await open(store);
+    for (let i = 0; i < 6; i++) await write(table, [i, i + 10, i + 20], BigInt(i + 1));
+    const before = (await openSnapshot(store)).version;
+    const [file] = (await openSnapshot(store)).files;
+    const plan = { targetBytes: Number(file!.size) * 2.5 };
+    const done = await table.optimize({ plan, groupBytesMax: 1 });
+    expect(done).toMatchObject({ filesRemoved: 6, filesAdded: 3, binsLost: 0 });
+    expect(done.version).toBe(before + 3n);
+    await write(table, [0, 5, 99], 20n);
+    expect(table.lastFollow()).toBe('current');
+    expect(await idsOf(store)).toEqual([0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 99]);
+    await table.close();
+  });
   test('has nothing to do on a table that is in order', async () => {
     const store = createMemoryStore();
     const table = await open(store);

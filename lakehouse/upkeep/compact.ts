@@ -40,6 +40,8 @@ export interface CompactOptions {
   /** Rows of one new file, and bytes of columns held in memory at a time; default 4,000,000 and 128 MB. */
   readonly fileRowsMax?: number;
   readonly fileBytesMax?: number;
+  /** Input bytes after which what was rewritten is committed; default 64 MB. Until then some bytes a row are remembered. */
+  readonly groupBytesMax?: number;
   readonly now?: () => number;
   readonly signal?: AbortSignal;
   /** Beside an owner, groups of this many bytes and more are rewritten in another thread; default 1 MB. */
@@ -78,8 +80,7 @@ const NOTHING: CompactResult = {
   rowsPurged: 0,
   binsLost: 0,
 };
-/** A group is committed when its bins have this many input bytes: what it holds until then is some bytes a row. */
-const GROUP_BYTES = 256 * 1024 * 1024;
+const GROUP_BYTES = 64 * 1024 * 1024;
 const APART_BYTES = 1024 * 1024;
 const DEFAULT_PLAN: CompactPlanRules = { targetBytes: 128 * 1024 * 1024, filesMin: 2, deletedShareMax: 0, all: false };
 
@@ -93,18 +94,18 @@ export async function compactTable(
   assertChecksum(snapshot);
   const rules = { ...DEFAULT_PLAN, ...options.plan, ...(options.order === undefined ? {} : { all: true }) };
   let total = NOTHING;
-  for (const group of groupBins(planBins(snapshot, rules))) {
+  for (const group of groupBins(planBins(snapshot, rules), options.groupBytesMax ?? GROUP_BYTES)) {
     if (options.signal?.aborted === true) break;
     total = add(total, await compactGroup(snapshot, group, options, owner));
   }
   return total;
 }
 
-function groupBins(bins: readonly Bin[]): readonly (readonly Bin[])[] {
+function groupBins(bins: readonly Bin[], bytesMax: number): readonly (readonly Bin[])[] {
   const groups: Bin[][] = [];
   let bytes = Infinity;
   for (const bin of bins) {
-    if (bytes + bin.bytes > GROUP_BYTES) {
+    if (bytes + bin.bytes > bytesMax) {
       groups.push([]);
       bytes = 0;
     }

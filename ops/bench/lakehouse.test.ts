@@ -1,5 +1,7 @@
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { benchCompact } from './compact.ts';
+import { ALLOCATOR, benchMergeApart } from './merge-apart.ts';
 import { benchOpen } from './open.ts';
 
 test('opening and compaction are measured', { timeout: 120_000 }, async () => {
@@ -16,4 +18,19 @@ test('opening and compaction are measured', { timeout: 120_000 }, async () => {
   const compacted = await benchCompact(2_000);
   expect(compacted.filesBefore).toBeGreaterThan(10);
   expect(compacted.rowsPurged).toBeGreaterThan(0);
+});
+
+test('merging is measured in a process of its own', { timeout: 120_000 }, async () => {
+  const [measured] = await benchMergeApart([20_000], { batches: 1 });
+  expect(measured).toMatchObject({ tableRows: 20_000, batchRows: 10_000 });
+  expect(measured?.rssPeakBytes).toBeGreaterThanOrEqual(measured?.rssBytes ?? Infinity);
+});
+
+test('the command and the image give the allocator the settings of the measurement', () => {
+  const text = Object.entries(ALLOCATOR)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(' ');
+  const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
+  expect(read('ops/bin/sluice.mjs').split('\n')[0]).toContain(`env -S ${text} node`);
+  expect(read('ops/Dockerfile')).toContain(text);
 });

@@ -41,6 +41,8 @@ export interface MergeBenchResult {
   readonly loadRowsPerSecond: number;
   /** Largest resident set seen after a batch. */
   readonly rssBytes: number;
+  /** The largest at any moment, loading and background work too. */
+  readonly rssPeakBytes: number;
   readonly indexResidentBytes: number | null;
   /** The same batches with the change data feed switched on, in the same table. */
   readonly changeDataFeed: {
@@ -111,6 +113,7 @@ async function benchSize(tableRows: number, options: MergeBenchOptions): Promise
       requestsPerBatch: Math.round(requestsPerBatch * 10) / 10,
       loadRowsPerSecond,
       rssBytes: plain.rssBytes,
+      rssPeakBytes: process.resourceUsage().maxRSS * 1024,
       indexResidentBytes: indexBytes(table),
       changeDataFeed: {
         rowsPerSecond: fed.rowsPerSecond,

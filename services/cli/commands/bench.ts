@@ -71,9 +71,10 @@ async function measure(
     case 'gate':
       return (await import('../../../ops/bench/gate.ts')).benchGate();
     case 'merge': {
-      const { benchMerge, cachedPython } = await import('../../../ops/bench/merge.ts');
-      return benchMerge({
-        tableRows: flags.tableRows.split(',').map((text) => count(text, '--table-rows')),
+      const { cachedPython } = await import('../../../ops/bench/merge.ts');
+      const { benchMergeApart } = await import('../../../ops/bench/merge-apart.ts');
+      const sizes = flags.tableRows.split(',').map((text) => count(text, '--table-rows'));
+      return benchMergeApart(sizes, {
         python: flags.python ?? (await cachedPython(join(context.cwd, '.cache'))),
         progress,
       });
