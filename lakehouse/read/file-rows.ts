@@ -129,6 +129,10 @@ export function dataFileError(
   const place = { table: snapshot.store.uri, version: snapshot.version, file: file.path };
   if (error instanceof StoreError && error.code === 'STORE_NOT_FOUND')
     return new TableError('DATA_FILE_MISSING', place, 'a data file is gone; run fsck', { cause: error });
+  if (error instanceof StoreError && error.code === 'STORE_BAD_URI')
+    return new TableError('DATA_FILE_MISSING', place, 'the log names a file that is not inside the table; run fsck', {
+      cause: error,
+    });
   if (error instanceof StoreError && error.code === 'STORE_TRUNCATED')
     return new TableError('DATA_FILE_CORRUPT', place, 'a data file is shorter than the log says; run fsck', {
       cause: error,

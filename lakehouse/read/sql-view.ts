@@ -6,7 +6,6 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { decimalOf } from '../parquet/stored-fields.ts';
 import { storeSource } from '../parquet/byte-source.ts';
 import { encodeParquet } from '../parquet/encode.ts';
 import { openParquet, type FileNode } from '../parquet/footer.ts';
@@ -20,8 +19,10 @@ import { usesType } from '../table/schema-walk.ts';
 import type { Snapshot } from '../table/snapshot.ts';
 import { TableError } from '../table/table-error.ts';
 import { quoteName, quoteText, type DuckDbSession } from './duckdb.ts';
+import { duckType, kindOfDuckType } from './duck-type.ts';
 import { fetchTo, wantedBytes } from './fetch-columns.ts';
 import { dataFileError, vectorRows } from './file-rows.ts';
+import { partitionColumn } from './partition-column.ts';
 import { scan } from './scan.ts';
 import { canSkip, type Condition } from './skip-files.ts';
 import { SqlError } from './sql-error.ts';
@@ -56,8 +57,12 @@ export interface ViewNeeds {
 /** The table's columns and no row: enough to see whether a query fits. */
 export async function createEmptyView(session: DuckDbSession, view: string, snapshot: Snapshot): Promise<void> {
   const columns = snapshot.schema.fields.map((field) => `NULL::${duckType(field.type)} AS ${quoteName(field.name)}`);
+  if (columns.length === 0) columns.push(NO_COLUMN);
   await session.run(`CREATE OR REPLACE VIEW ${view} AS SELECT ${columns.join(', ')} WHERE false`);
 }
+
+/** A query that only counts wants no column, and a view must have one. */
+const NO_COLUMN = 'NULL AS _sluice_row';
 
 /** Where the snapshot's files lie that are read in place. */
 export function foldersOf({ store, files }: Snapshot): readonly string[] {
@@ -118,8 +123,7 @@ async function columnList(
   for await (const rows of described.rows)
     for (const [name, type] of rows)
       if (typeof name === 'string' && typeof type === 'string') inFiles.set(name.toLowerCase(), type);
-  // A query that only counts wants no column, and a view must have one.
-  if (snapshot.schema.fields.length === 0) return 'NULL AS _sluice_row';
+  if (snapshot.schema.fields.length === 0) return NO_COLUMN;
   return snapshot.schema.fields
     .map((field, i) => {
       const name = quoteName(field.name);
@@ -127,9 +131,20 @@ async function columnList(
       if (partitions.has(field.name)) return `${partitionValue(field, `f.p${i}`)} AS ${name}`;
       const found = inFiles.get(field.name.toLowerCase());
       if (found === undefined) return `NULL::${type} AS ${name}`;
+      if (kindOfDuckType(found) !== kindOfDuckType(type)) throw otherType(snapshot, field, found);
       return found === type ? `${name} AS ${name}` : `CAST(${name} AS ${type}) AS ${name}`;
     })
     .join(', ');
+}
+
+/** Cast, the values would be others, or fail one by one. */
+function otherType({ store, version }: Snapshot, { name, type }: StructField, found: string): TableError {
+  const said = typeof type === 'string' ? type : type.type;
+  return new TableError(
+    'DATA_FILE_CORRUPT',
+    { table: store.uri, version },
+    `the table says that column ${name} is ${said}, a data file has it as ${found}; run fsck, which names the file`,
+  );
 }
 
 function partitionValue(field: StructField, column: string): string {
@@ -152,10 +167,23 @@ async function createPartitions(
       const text = file.partitionValues[name] ?? null;
       return text === null || text === '' ? 'NULL' : quoteText(text);
     });
+    requirePartitionValues(snapshot, file);
     return `(${[at, ...values].join(', ')})`;
   });
   for (let at = 0; at < rows.length; at += 1_000)
     await session.run(`INSERT INTO _sluice.files_${id} VALUES ${rows.slice(at, at + 1_000).join(', ')}`);
+}
+
+/** DuckDB's own error of a value that is none would name neither table nor file. */
+function requirePartitionValues(snapshot: Snapshot, file: AddFile): void {
+  for (const { name, type } of snapshot.schema.fields) {
+    if (typeof type !== 'string' || !snapshot.metadata.partitionColumns.includes(name)) continue;
+    try {
+      partitionColumn(type, file.partitionValues[name] ?? null, 1);
+    } catch (error) {
+      throw dataFileError(snapshot, file, error);
+    }
+  }
 }
 
 /** False when no file has deleted rows. */
@@ -282,7 +310,9 @@ async function localPaths(
 
 /** Looked for first: DuckDB would only say that a pattern matches nothing. */
 async function requireWhole(snapshot: Snapshot, file: AddFile, key: string): Promise<void> {
-  const found = await snapshot.store.head(key);
+  const found = await snapshot.store.head(key).catch((error: unknown) => {
+    throw dataFileError(snapshot, file, error);
+  });
   if (found === null) throw dataFileError(snapshot, file, new StoreError('STORE_NOT_FOUND', key, 'no such object'));
   requireSize(snapshot, file, found.sizeBytes);
 }
@@ -344,48 +374,4 @@ async function keep(path: string, bytes: Uint8Array, budget: DiskBudget): Promis
   budget.bytesLeft -= bytes.byteLength;
   await mkdir(dirname(path), { recursive: true });
   await writeFile(path, bytes);
-}
-
-/** The type's name in DuckDB, as DESCRIBE prints it. */
-export function duckType(type: DeltaType): string {
-  if (typeof type === 'object') {
-    switch (type.type) {
-      case 'array':
-        return `${duckType(type.elementType)}[]`;
-      case 'map':
-        return `MAP(${duckType(type.keyType)}, ${duckType(type.valueType)})`;
-      case 'struct':
-        return `STRUCT(${type.fields.map((field) => `${quoteName(field.name)} ${duckType(field.type)}`).join(', ')})`;
-    }
-  }
-  const decimal = decimalOf(type);
-  if (decimal !== null) return `DECIMAL(${decimal.precision},${decimal.scale})`;
-  switch (type) {
-    case 'long':
-      return 'BIGINT';
-    case 'integer':
-      return 'INTEGER';
-    case 'short':
-      return 'SMALLINT';
-    case 'byte':
-      return 'TINYINT';
-    case 'float':
-      return 'FLOAT';
-    case 'double':
-      return 'DOUBLE';
-    case 'boolean':
-      return 'BOOLEAN';
-    case 'date':
-      return 'DATE';
-    case 'timestamp':
-      return 'TIMESTAMP WITH TIME ZONE';
-    case 'timestamp_ntz':
-      return 'TIMESTAMP';
-    case 'binary':
-      return 'BLOB';
-    case 'variant':
-      return 'STRUCT("metadata" BLOB, "value" BLOB)';
-    default:
-      return 'VARCHAR';
-  }
 }

@@ -266,6 +266,7 @@ const CODES: Readonly<Record<string, StoreErrorCode>> = {
 };
 
 function wrap(error: unknown, key: string, action: string): StoreError {
+  if (error instanceof StoreError) return error;
   const code = codeOf(error);
   const kind = (code === null ? undefined : CODES[code]) ?? 'STORE_UNAVAILABLE';
   return new StoreError(kind, key, `cannot ${action} "${key}": ${code ?? 'unknown error'}`, { cause: error });

@@ -195,8 +195,9 @@ async function openListed(
         },
       );
     } catch (error) {
-      if (error instanceof TableError && error.code === 'PROTOCOL_UNSUPPORTED')
-        throw error.at({ version: target, ...(await protocolFile(store, listing, target, backoff)) });
+      const action = error instanceof TableError ? SAID_BY[error.code] : undefined;
+      if (error instanceof TableError && action !== undefined)
+        throw error.at({ version: target, ...(await fileOf(action, store, listing, target, backoff)) });
       if (!(error instanceof TableError) || !OTHERWISE_READABLE.has(error.code)) throw error;
       // The first failure is the one to report: the later candidates only tried to do without it.
       failure ??= error;
@@ -206,11 +207,18 @@ async function openListed(
   throw new TableError('LOG_HOLE', { table, version: target }, 'no checkpoint lies at or before this version');
 }
 
-/** A protocol changes rarely, and then the newest commits did it; the name of the file is no more than a help. */
+/** Which action of the log an error blames. */
+const SAID_BY: Partial<Record<TableErrorCode, 'protocol' | 'metadata'>> = {
+  PROTOCOL_UNSUPPORTED: 'protocol',
+  SCHEMA_INVALID: 'metadata',
+};
+
+/** Such actions are rare, and then the newest commits have them; the name of the file is no more than a help. */
 const LOOK_BACK_COMMITS = 64n;
 
-/** The newest commit up to `target` that changed the protocol, where the listing has it. */
-async function protocolFile(
+/** The newest commit up to `target` that has the action, where the listing has it. */
+async function fileOf(
+  action: 'protocol' | 'metadata',
   store: ObjectStore,
   { commits }: LogListing,
   target: bigint,
@@ -218,7 +226,7 @@ async function protocolFile(
 ): Promise<{ readonly file?: string }> {
   for (let version = target; commits.has(version) && target - version < LOOK_BACK_COMMITS; version--) {
     const commit = await readCommit(store, version, backoff);
-    if (commit !== null && commit.protocol !== null) return { file: commitKey(version) };
+    if (commit !== null && commit[action] !== null) return { file: commitKey(version) };
   }
   return {};
 }
@@ -277,14 +285,16 @@ function toSnapshot(
     throw new TableError('LOG_INCOMPLETE', { table, version }, `the log up to this version has no ${missing} action`);
   }
   assertReadable(protocol, table);
+  const { provider } = metadata.format;
+  if (provider !== 'parquet')
+    throw new TableError('SCHEMA_INVALID', { table, version }, `the files are ${provider}; only parquet is read`);
   let schema: StructType;
   try {
     schema = parseSchema(metadata.schemaString);
   } catch (error) {
     const why = error instanceof Error ? error.message : 'unreadable';
-    throw new TableError('SCHEMA_INVALID', { table, version }, `the table's schema cannot be read: ${why}`, {
-      cause: error,
-    });
+    const what = `the table's schema cannot be read: ${why}; use the engine that wrote it, or restore the log from a backup`;
+    throw new TableError('SCHEMA_INVALID', { table, version }, what, { cause: error });
   }
   return {
     store,

@@ -12,6 +12,7 @@ import { decodeRowGroups } from '../parquet/decode.ts';
 import { openParquet } from '../parquet/footer.ts';
 import { DEFAULT_BACKOFF, isRetriableRead, withRetry } from '../store/retry.ts';
 import type { Backoff } from '../store/retry.ts';
+import { StoreError } from '../store/store.ts';
 import type { ObjectMeta, ObjectStore } from '../store/store.ts';
 import type { AddFile } from '../table/actions.ts';
 import { mappingMode } from '../table/column-mapping.ts';
@@ -143,7 +144,7 @@ async function checkStanding(
   const key = keyOfPath(file.path, store.uri);
   // A shallow clone's file lies with another table.
   if (key === null) return false;
-  const meta = listed.get(key) ?? (await store.head(key));
+  const meta = listed.get(key) ?? (await headInside(store, key));
   if (meta === null) {
     say(
       'file-missing',
@@ -161,6 +162,16 @@ async function checkStanding(
     return false;
   }
   return true;
+}
+
+/** Null, too, of a path that leads out of the table: nothing of ours is there. */
+async function headInside(store: ObjectStore, key: string): Promise<ObjectMeta | null> {
+  try {
+    return await store.head(key);
+  } catch (error) {
+    if (error instanceof StoreError && error.code === 'STORE_BAD_URI') return null;
+    throw error;
+  }
 }
 
 async function checkVector(store: ObjectStore, file: AddFile, say: Say): Promise<void> {

@@ -129,6 +129,68 @@ describe('a damaged table', { timeout: 30_000 }, () => {
     }
   });
 
+  const metaData = (provider: string, fields: string): string =>
+    `${JSON.stringify({
+      metaData: {
+        id: 'x',
+        format: { provider, options: {} },
+        schemaString: `{"type":"struct","fields":[${fields}]}`,
+        partitionColumns: [],
+        configuration: {},
+      },
+    })}\n`;
+  const field = (name: string, type: string): string => JSON.stringify({ name, type, nullable: true, metadata: {} });
+  const lone = (t: Copy): string =>
+    readFileSync(t.log(3), 'utf8')
+      .split('\n')
+      .find((line) => line.startsWith('{"add"')) ?? '';
+  it.each([
+    ['a schema that is none', metaData('parquet', '}'), 'schema cannot be read', '_delta_log/0{19}4\\.json'],
+    ['a type of a newer engine', metaData('parquet', field('id', 'money')), '"money"', '_delta_log/0{19}4\\.json'],
+    ['files of another format', metaData('orc', ''), 'the files are orc', '_delta_log/0{19}4\\.json'],
+  ])('%s fails by name', async (_, commit, words, file) => {
+    const t = copy();
+    writeFileSync(t.log(4), commit);
+    for (const failed of [await sql(t.lake), await sluice(t.lake, ['table', 'schema', 'public.t'])]) {
+      expect(failed.error).toContain(words);
+      expect(failed.error).toMatch(new RegExp(`version 4, file ${file}\\]`));
+    }
+  });
+
+  it('a column whose files are of another type is no row of other values', async () => {
+    const t = copy();
+    writeFileSync(t.log(4), metaData('parquet', [field('id', 'string'), field('note', 'integer')].join()));
+    const failed = await sql(t.lake);
+    expect(failed).toMatchObject({ code: 1, error: expect.stringContaining('that column note is integer') as string });
+    expect((await fsck(t.lake)).found).toContain('file-unreadable');
+  });
+
+  it('a file outside the table is none of its files', async () => {
+    const t = copy();
+    writeFileSync(t.log(4), `${lone(t).replace(/"path":"[^"]*"/, '"path":"../../elsewhere.parquet"')}\n`);
+    const failed = await sql(t.lake);
+    expect(failed.error).toMatch(/not inside the table; run fsck \[table .*version 4, file \.\.\/\.\.\/elsewhere/);
+    expect((await fsck(t.lake)).found).toContain('file-missing');
+  });
+
+  it('a partition value that is none of its type is told of with its file', async () => {
+    const t = copy();
+    const schema = [field('id', 'long'), field('day', 'date')].join();
+    writeFileSync(t.log(4), metaData('parquet', schema).replace('"partitionColumns":[]', '"partitionColumns":["day"]'));
+    writeFileSync(t.log(5), `${lone(t).replace('"partitionValues":{}', '"partitionValues":{"day":"noon"}')}\n`);
+    const failed = await sluice(t.lake, ['sql', 'SELECT max(day) FROM public.t']);
+    expect(failed.error).toMatch(/a data file cannot be read: .*\[table .*version 5, file part-/);
+  });
+
+  it('a table without columns has no rows to show', async () => {
+    const t = copy();
+    for (const name of readdirSync(join(t.table, '_delta_log'))) rmSync(join(t.table, '_delta_log', name));
+    writeFileSync(t.log(0), `{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}\n${metaData('parquet', '')}`);
+    const count = await sluice(t.lake, ['sql', '--json', 'SELECT count(*) n FROM public.t']);
+    expect(count).toMatchObject({ code: 0, out: '[{"n":0}]\n' });
+    expect(await sluice(t.lake, ['sql', '--json', 'SELECT * FROM public.t'])).toMatchObject({ code: 0, out: '[]\n' });
+  });
+
   it('a damaged checkpoint is done without while the commits are there, and found', async () => {
     const t = copy();
     const checkpoint = join(t.table, '_delta_log', '00000000000000000002.checkpoint.parquet');
