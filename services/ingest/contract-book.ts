@@ -146,7 +146,7 @@ export function createContractBook(options: ContractBookOptions): ContractBook {
       const found = await files.load(shape.schema, shape.table);
       seen.set(`${shape.schema}.${shape.table}`, found === null ? null : hashOf(found.text));
       if (known !== null && found !== null && hashOf(found.text) === known.contract.hash) {
-        return known.shapeVersion >= shape.version ? known : evolve(known, shape, lake);
+        return known.shapeVersion === shape.version ? known : evolve(known, shape, lake);
       }
       if (found !== null) return evolve(planOf(found.text, found.file, { ...shape, version: 0 }, lake), shape, lake);
       const file = contractFileName(shape);

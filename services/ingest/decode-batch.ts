@@ -91,7 +91,8 @@ export class BatchDecoder {
     bytes: 0,
   };
   private truncate: RowPosition | null = null;
-  private newestShape: number;
+  /** Shapes whose columns the plan has. Their numbers are no order: a shape known from the catalog may come last in the stream. */
+  private readonly metShapes: Set<number>;
   /** Of the row in hand, in a table without key. */
   private rowHash: KeyCell | null = null;
 
@@ -99,7 +100,7 @@ export class BatchDecoder {
     this.options = options;
     this.plan = options.plan;
     this.builders = options.plan.fields.map(({ type }) => createColumnBuilder(type));
-    this.newestShape = options.plan.shapeVersion;
+    this.metShapes = new Set([options.plan.shapeVersion]);
   }
 
   /** All records of a log batch. Claim checks must have been fetched. */
@@ -127,7 +128,7 @@ export class BatchDecoder {
     const block = openRowBlock(slice.bytes);
     this.counts.read += slice.to - slice.from;
     this.counts.bytes += bytes;
-    if (block.shape.version > this.newestShape) this.evolve(block.shape.version);
+    if (!this.metShapes.has(block.shape.version)) this.evolve(block.shape.version);
     if (this.meta.length === 0) this.expect(block);
     const { builders, meta } = this;
     const { awaiting, parkedKeys } = this.options;
@@ -205,7 +206,7 @@ export class BatchDecoder {
       this.parkUndecodable(record, error);
       return;
     }
-    if (event.shapeVersion > this.newestShape) this.evolve(event.shapeVersion);
+    if (!this.metShapes.has(event.shapeVersion)) this.evolve(event.shapeVersion);
     switch (event.op) {
       case 't':
         this.barrier(event);
@@ -414,7 +415,7 @@ export class BatchDecoder {
 
   private evolve(shapeVersion: number): void {
     const next = this.options.evolve(shapeVersion, this.plan);
-    this.newestShape = shapeVersion;
+    this.metShapes.add(shapeVersion);
     for (let i = this.plan.fields.length; i < next.fields.length; i++) {
       const builder = createColumnBuilder((next.fields[i] as PlanField).type);
       for (let row = 0; row < this.meta.length; row++) builder.appendNull();

@@ -284,6 +284,29 @@ test('offsets advance when nothing applies, and idle time makes no version', asy
   expect(again.status().tables[0]).toMatchObject({ version, ledger: { read: 0 } });
 });
 
+test('a column arrives by the shape that has it, however the shapes are numbered: one known from the catalog comes last in the stream', async () => {
+  const { reader } = parts;
+  const wider = { ...t, version: 2, columns: [...t.columns, columnOf('extra', 'integer')] };
+  const between = { ...t, version: 3, columns: [...t.columns, columnOf('other', 'integer')] };
+  await reader.addShape(wider);
+  await reader.addShape(between);
+  await reader.commit([{ shape: between, op: 'c', after: ['1', '1', 'a', '11'] }]);
+  const ingest = await parts.start();
+  await ingest.drain();
+  // In force again: the reader notes it once more.
+  await reader.addShape(wider);
+  await reader.commit([{ shape: wider, op: 'c', after: ['2', '2', 'b', '22'] }]);
+  await ingest.drain();
+  await reader.commit([{ shape: wider, op: 'c', after: ['3', '3', 'c', '33'] }]);
+  await ingest.drain();
+  const rows = await parts.rows('public/t');
+  expect([...rows].map(([key, row]) => [key, row['other'], row['extra'] ?? null])).toEqual([
+    ['1', 11, null],
+    ['2', null, 22],
+    ['3', null, 33],
+  ]);
+});
+
 test('a column that the source adds arrives; one that it drops becomes NULL', async () => {
   const { reader } = parts;
   await reader.commit([put(1, 1, 'a')]);
