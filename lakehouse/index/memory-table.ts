@@ -6,6 +6,8 @@ import { ENTRY_WORDS, addAnswer, compareEntry, searchEntries, type Lookup } from
 import { HASH_WORDS } from './key-hash.ts';
 
 const NONE = 0xffff_ffff;
+/** Slots and entries to begin with; both double as it fills, to two slots an entry. */
+const SLOT_BITS = 14;
 
 export interface MemoryTable {
   /** Entries held. */
@@ -19,12 +21,15 @@ export interface MemoryTable {
 }
 
 export function createMemoryTable(): MemoryTable {
-  let slots = new Uint32Array(1024).fill(NONE);
-  let entries = new Uint32Array(512 * ENTRY_WORDS);
+  const room = 2 ** (SLOT_BITS - 1);
+  let slots = new Uint32Array(2 ** SLOT_BITS).fill(NONE);
+  /** The first bits of a hash are its slot: keys come in hash order, and so walk through the slots instead of jumping. */
+  let shift = 32 - SLOT_BITS;
+  let entries = new Uint32Array(room * ENTRY_WORDS);
   /** Next entry of the same key and change: another writer repeated a key. */
-  let next = new Uint32Array(512).fill(NONE);
+  let next = new Uint32Array(room).fill(NONE);
   /** The change that wrote an entry. */
-  let generations = new Uint32Array(512);
+  let generations = new Uint32Array(room);
   let count = 0;
   let generation = 0;
   /** Entries that nothing leads to any more. */
@@ -42,13 +47,14 @@ export function createMemoryTable(): MemoryTable {
     generations = moreGenerations;
     const old = slots;
     slots = new Uint32Array(old.length * 2).fill(NONE);
+    shift--;
     for (const entry of old) if (entry !== NONE) slots[slotOf(entries, entry * ENTRY_WORDS)] = entry;
   }
 
   /** The slot of a hash, or the free one where it belongs. */
   function slotOf(words: Uint32Array, at: number): number {
     const mask = slots.length - 1;
-    let slot = (words[at] ?? 0) & mask;
+    let slot = (words[at] ?? 0) >>> shift;
     for (;;) {
       const entry = slots[slot] ?? NONE;
       if (entry === NONE || sameHash(entries, entry * ENTRY_WORDS, words, at)) return slot;

@@ -13,10 +13,10 @@ export interface RowPlan {
 
 export function planRows(mode: Exclude<MergeMode, 'append'>, resolution: Resolution): RowPlan {
   const { outcomes, baseFile } = resolution;
-  const written: number[] = [];
+  const written = rowList(outcomes.length);
+  const replaced = rowList(outcomes.length);
+  const fenced = rowList(outcomes.length);
   const deletedAt: number[] = [];
-  const replaced: number[] = [];
-  const fenced: number[] = [];
   for (let row = 0; row < outcomes.length; row++) {
     const outcome = outcomes[row];
     const hasBase = baseFile[row] !== NO_BASE;
@@ -25,20 +25,28 @@ export function planRows(mode: Exclude<MergeMode, 'append'>, resolution: Resolut
       if (hasBase) replaced.push(row);
     } else if (outcome === RowOutcome.delete || outcome === RowOutcome.noop) {
       const stays = mode === 'soft-delete' && hasBase;
-      if (stays) {
-        deletedAt.push(written.length);
-        written.push(row);
-      } else fenced.push(row);
+      if (stays) deletedAt.push(written.push(row));
+      else fenced.push(row);
       if (hasBase) replaced.push(row);
     }
   }
-  const softDeleted = deletedAt.length === 0 ? null : new Uint8Array((written.length + 7) >> 3);
+  const rows = written.rows();
+  const softDeleted = deletedAt.length === 0 ? null : new Uint8Array((rows.length + 7) >> 3);
   if (softDeleted !== null)
     for (const at of deletedAt) softDeleted[at >> 3] = (softDeleted[at >> 3] ?? 0) | (1 << (at & 7));
+  return { write: { rows, softDeleted }, replaced: replaced.rows(), fenced: fenced.rows() };
+}
+
+/** Row numbers, `max` at most. `push` answers where the row stands. */
+function rowList(max: number): { push(row: number): number; rows(): Uint32Array } {
+  const all = new Uint32Array(max);
+  let count = 0;
   return {
-    write: { rows: Uint32Array.from(written), softDeleted },
-    replaced: Uint32Array.from(replaced),
-    fenced: Uint32Array.from(fenced),
+    push(row) {
+      all[count] = row;
+      return count++;
+    },
+    rows: () => all.subarray(0, count),
   };
 }
 

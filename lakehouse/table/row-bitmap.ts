@@ -29,7 +29,7 @@ export function unionRows(a: RowSet, b: RowSet): RowSet {
   }
   while (i < a.length) out[n++] = a[i++] ?? 0;
   while (j < b.length) out[n++] = b[j++] ?? 0;
-  return out.slice(0, n);
+  return n === out.length ? out : out.slice(0, n);
 }
 
 /** Rows of `a` that are not in `b`. */

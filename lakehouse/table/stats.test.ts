@@ -46,6 +46,23 @@ describe('collectStats', () => {
     );
   });
 
+  it('finds the least and the greatest of longs and decimals, whichever words they differ in', () => {
+    const near = (bits: number): fc.Arbitrary<bigint> =>
+      fc
+        .tuple(fc.nat(bits - 2), fc.bigInt(-2n, 2n), fc.boolean())
+        .map(([shift, off, negative]) => (negative ? -1n : 1n) * 2n ** BigInt(shift) + off);
+    const agrees = (type: DeltaType, cells: readonly bigint[]): void => {
+      const [min, max] = /"minValues":\{"v":(-?\d+)\},"maxValues":\{"v":(-?\d+)\}/
+        .exec(statsOf([['v', type, cells]]))!
+        .slice(1)
+        .map(BigInt);
+      const ordered = [...cells].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+      expect([min, max]).toEqual([ordered[0], ordered.at(-1)]);
+    };
+    fc.assert(fc.property(fc.array(near(64), { minLength: 1 }), (cells) => agrees('long', cells)));
+    fc.assert(fc.property(fc.array(near(126), { minLength: 1 }), (cells) => agrees('decimal(38,0)', cells)));
+  });
+
   it('floors the least timestamp and ceils the greatest to milliseconds', () => {
     expect(boundsOf('timestamp', [micros('2026-01-01T12:00:00.080758')])).toEqual([
       '2026-01-01T12:00:00.080Z',

@@ -136,12 +136,14 @@ function boundsOf(type: DeltaType, column: ColumnVector, validity: Uint8Array | 
       return finite ? { min: String(min + 0), max: String(max + 0) } : NO_BOUNDS;
     }
     case 'int64': {
-      const { min, max } = bigRange(column.values, column.length, validity);
+      const rows = wordsRange(column.values, 2, column.length, validity);
+      const min = column.values[rows.min] ?? 0n;
+      const max = column.values[rows.max] ?? 0n;
       if (type !== 'timestamp' && type !== 'timestamp_ntz') return { min: `${min}`, max: `${max}` };
       return timestampBounds(min, max, type === 'timestamp' ? 'Z' : '');
     }
     case 'decimal': {
-      const { min, max } = decimalRange(column.values, column.length, validity);
+      const { min, max } = wordsRange(column.values, 4, column.length, validity);
       return {
         min: unscaledText(column.values[2 * min] ?? 0n, column.values[2 * min + 1] ?? 0n, column.scale),
         max: unscaledText(column.values[2 * max] ?? 0n, column.values[2 * max + 1] ?? 0n, column.scale),
@@ -172,32 +174,34 @@ function numberRange(
   return { min, max, finite };
 }
 
-function bigRange(values: BigInt64Array, length: number, validity: Uint8Array | null): { min: bigint; max: bigint } {
-  let min = 2n ** 63n - 1n;
-  let max = -(2n ** 63n);
-  for (let i = 0; i < length; i++) {
-    if (!isSet(validity, i)) continue;
-    const value = values[i] ?? 0n;
-    if (value < min) min = value;
-    if (value > max) max = value;
-  }
-  return { min, max };
-}
-
-/** Rows of the least and greatest value. */
-function decimalRange(words: BigInt64Array, length: number, validity: Uint8Array | null): { min: number; max: number } {
-  const less = (a: number, b: number): boolean => {
-    const highA = words[2 * a + 1] ?? 0n;
-    const highB = words[2 * b + 1] ?? 0n;
-    if (highA !== highB) return highA < highB;
-    return BigInt.asUintN(64, words[2 * a] ?? 0n) < BigInt.asUintN(64, words[2 * b] ?? 0n);
+/**
+ * Rows of the least and greatest value of 64 or 128 bits, least word first, the greatest one signed. Held as numbers, word by
+ * word: a bigint a row would be an allocation a row.
+ */
+function wordsRange(
+  values: BigInt64Array,
+  wordsARow: 2 | 4,
+  length: number,
+  validity: Uint8Array | null,
+): { min: number; max: number } {
+  const words = new Uint32Array(values.buffer, values.byteOffset, length * wordsARow);
+  const isBelow = (a: number, b: number): boolean => {
+    let word = wordsARow - 1;
+    const top = ((words[a * wordsARow + word] as number) | 0) - ((words[b * wordsARow + word] as number) | 0);
+    if (top !== 0) return top < 0;
+    while (--word >= 0) {
+      const difference = (words[a * wordsARow + word] as number) - (words[b * wordsARow + word] as number);
+      if (difference !== 0) return difference < 0;
+    }
+    return false;
   };
   let min = -1;
   let max = -1;
   for (let i = 0; i < length; i++) {
     if (!isSet(validity, i)) continue;
-    if (min < 0 || less(i, min)) min = i;
-    if (max < 0 || less(max, i)) max = i;
+    if (min < 0) min = max = i;
+    else if (isBelow(i, min)) min = i;
+    else if (isBelow(max, i)) max = i;
   }
   return { min, max };
 }
