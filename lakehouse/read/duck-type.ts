@@ -52,6 +52,6 @@ export function kindOfDuckType(duck: string): string {
   if (/^(?:U?(?:TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\(\d+,\d+\))$/.test(duck)) return 'number';
   if (duck === 'DATE' || duck.startsWith('TIMESTAMP')) return 'day';
   if (duck === 'VARCHAR' || duck === 'BLOB' || duck === 'UUID') return 'bytes';
-  const nested = /\[\]$/.test(duck) ? 'LIST' : /^(?:STRUCT|MAP)\(/.exec(duck)?.[0];
+  const nested = duck.endsWith('[]') ? 'LIST' : /^(?:STRUCT|MAP)\(/.exec(duck)?.[0];
   return nested ?? duck;
 }

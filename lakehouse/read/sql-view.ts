@@ -1,14 +1,14 @@
 /**
  * A version of a table as a DuckDB view over its files: deletion vectors as an anti-join by file and row, partition values
  * by a join, missing columns as NULL, every column cast to its declared type. What DuckDB would not read rightly (column
- * mapping, void and variant columns, 2-level lists, Hadoop's LZ4) is first written anew by our own reader.
+ * mapping, void and variant columns, 2-level lists, Hadoop's LZ4, split integers) is first written anew by our own reader.
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { storeSource } from '../parquet/byte-source.ts';
 import { encodeParquet } from '../parquet/encode.ts';
-import { openParquet, type FileNode } from '../parquet/footer.ts';
+import { openParquet, type FileNode, type ParquetFile } from '../parquet/footer.ts';
 import { nullColumn } from '../parquet/spread.ts';
 import { StoreError } from '../store/store.ts';
 import type { AddFile } from '../table/actions.ts';
@@ -210,15 +210,36 @@ async function mustConvert(
   if (mappingMode(snapshot.metadata) !== 'none' || usesType(read, 'void') || usesType(read, 'variant')) return true;
   if (snapshot.schema.fields.some((field) => VIRTUAL.has(field.name.toLowerCase()))) return true;
   if (files.some(({ path }) => OLD_LZ4.test(path))) return true;
-  if (!fields.some((field) => hasList(field.type))) return false;
-  for (const file of files) {
+  const wantsLists = fields.some((field) => hasList(field.type));
+  const names = new Set(fields.map(({ name }) => name.toLowerCase()));
+  // A writer keeps to its encodings: a few files tell, and to look into each costs as much as a small query.
+  const looked = wantsLists ? files : [...files.slice(0, LOOKED_INTO), ...files.slice(LOOKED_INTO).slice(-LOOKED_INTO)];
+  for (const file of looked) {
     const key = keyOfPath(file.path, snapshot.store.uri);
-    if (key === null) return true;
-    const { root } = await openParquet(storeSource(snapshot.store, key, Number(file.size)));
-    if (root.children.some(hasOldList)) return true;
+    if (key === null) {
+      if (wantsLists) return true;
+      continue;
+    }
+    const opened = await openParquet(storeSource(snapshot.store, key, Number(file.size))).catch((error: unknown) => {
+      throw dataFileError(snapshot, file, error);
+    });
+    if (wantsLists && opened.root.children.some(hasOldList)) return true;
+    if (splitsOtherThanFloats(opened, names)) return true;
   }
   return false;
 }
+
+const LOOKED_INTO = 4;
+
+/** BYTE_STREAM_SPLIT of integers and byte arrays, which DuckDB does not decode. */
+const splitsOtherThanFloats = ({ rowGroups }: ParquetFile, names: ReadonlySet<string>): boolean =>
+  rowGroups[0]?.chunks.some(
+    ({ meta }) =>
+      meta.type !== 'FLOAT' &&
+      meta.type !== 'DOUBLE' &&
+      meta.encodings.includes('BYTE_STREAM_SPLIT') &&
+      names.has(meta.path_in_schema[0]?.toLowerCase() ?? ''),
+  ) === true;
 
 function hasList(type: DeltaType): boolean {
   if (typeof type === 'string') return false;
