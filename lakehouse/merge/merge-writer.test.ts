@@ -8,7 +8,7 @@ import { canonicalRows } from '../../test/support/canonical-rows.ts';
 import { nullColumn } from '../parquet/spread.ts';
 import { scan } from '../read/scan.ts';
 import { createMemoryStore } from '../store/memory-store.ts';
-import type { ObjectStore } from '../store/store.ts';
+import { StoreError, type ObjectStore } from '../store/store.ts';
 import { readCommit } from '../table/log-reader.ts';
 import { commitKey } from '../table/log-files.ts';
 import type { DeltaType, StructType } from '../table/schema.ts';
@@ -632,6 +632,85 @@ test('an index whose files vanish under a running writer is built anew, and no k
   expect(follows).toContain('rebuilt');
   for (const name of readdirSync(indexDir).filter((file) => file.endsWith('.run'))) rmSync(join(indexDir, name));
   await table.close();
+});
+
+describe('credentials that expire in mid-batch', () => {
+  /** Refuses every call from the `left`-th on until renewed; `losesAnswer`: a put that is the last before is stored unheard. */
+  function expiring(
+    inner: ObjectStore,
+    losesAnswer: boolean,
+  ): { store: ObjectStore; expireAfter: (calls: number) => void } {
+    let left = Infinity;
+    const spent = (key: string): void => {
+      if (--left < 0) throw new StoreError('STORE_ACCESS_DENIED', key, 'the token expired');
+    };
+    return {
+      expireAfter: (calls) => (left = calls),
+      store: {
+        ...inner,
+        get: async (key, range) => (spent(key), inner.get(key, range)),
+        head: async (key) => (spent(key), inner.head(key)),
+        list: (prefix, options) => (spent(prefix), inner.list(prefix, options)),
+        put: async (key, body) => (spent(key), inner.put(key, body)),
+        delete: async (keys) => (spent(keys[0] ?? ''), inner.delete(keys)),
+        async putIfAbsent(key, body) {
+          spent(key);
+          const result = await inner.putIfAbsent(key, body);
+          if (losesAnswer && left === 0) throw new StoreError('STORE_OUTCOME_UNKNOWN', key, 'no answer');
+          return result;
+        },
+      },
+    };
+  }
+
+  test.each([false, true])(
+    'neither lose nor double it, whichever call they fail (last answer lost: %s)',
+    async (loses) => {
+      const codes = new Set<unknown>();
+      let finished = false;
+      for (let calls = 0; !finished; calls++) {
+        const disk = createMemoryStore();
+        const { store, expireAfter } = expiring(disk, loses);
+        const table = await open(store);
+        const commit = async (rows: readonly Row[], version: bigint): Promise<void> => {
+          const prepared = await table.prepare(batchOf(rows));
+          await table.commit(prepared, { txns: [{ appId: 'stream', version }], info: {}, timestampMs: 0 });
+        };
+        await commit(
+          [1n, 2n, 3n].map((id) => [id, 1n, full(0)]),
+          0n,
+        );
+        const second: readonly Row[] = [
+          [1n, 2n, full(1)],
+          [2n, 2n, 'delete'],
+          [4n, 2n, full(4)],
+        ];
+        expireAfter(calls);
+        finished = await commit(second, 1n).then(
+          () => true,
+          (error: unknown) => {
+            codes.add((error as { code?: unknown }).code);
+            return false;
+          },
+        );
+        expireAfter(Infinity);
+        // As a batch is tried again: unless its transaction is there already.
+        if ((await table.txnVersion('stream')) !== 1n) await commit(second, 1n);
+        await commit([[5n, 3n, full(5)]], 2n);
+        expect(await valuesOf(disk, 'id', 'n')).toEqual([
+          [1, 1],
+          [3, 0],
+          [4, 4],
+          [5, 5],
+        ]);
+        expect((await openSnapshot(disk)).version).toBe(3n);
+        await table.close();
+      }
+      expect(codes).toEqual(
+        new Set(loses ? ['STORE_ACCESS_DENIED', 'COMMIT_OUTCOME_UNKNOWN'] : ['STORE_ACCESS_DENIED']),
+      );
+    },
+  );
 });
 
 test('the failpoints come in the order of the path, and a stop after the commit leaves it whole', async () => {

@@ -162,6 +162,38 @@ describe('commit', () => {
   });
 });
 
+describe('credentials that expire between a put and the look at what it left', () => {
+  it.each(['lost', 'exists'] as const)(
+    'leave the outcome unknown (answer: %s), and the commit may stand',
+    async (answer) => {
+      const disk = createMemoryStore();
+      const table = await createTable(disk, { schema: SCHEMA });
+      let expired = false;
+      const store = once(
+        {
+          ...disk,
+          get: async (key, range) => {
+            if (expired) throw new StoreError('STORE_ACCESS_DENIED', key, 'the token expired');
+            return disk.get(key, range);
+          },
+        },
+        async (key, body) => {
+          await disk.putIfAbsent(key, body);
+          expired = true;
+          if (answer === 'exists') return 'exists';
+          throw new StoreError('STORE_OUTCOME_UNKNOWN', key, 'no answer');
+        },
+      );
+      const proposal = propose({ adds: [file('a')], txns: [{ appId: 'q', version: 1n, lastUpdated: 5n }] });
+      await expect(commitTo({ ...table, store }, proposal, async () => null, { backoff })).rejects.toMatchObject({
+        code: 'COMMIT_OUTCOME_UNKNOWN',
+        cause: { code: answer === 'exists' ? 'STORE_ACCESS_DENIED' : 'STORE_OUTCOME_UNKNOWN' },
+      });
+      expect((await openSnapshot(disk)).txns.get('q')?.version).toBe(1n);
+    },
+  );
+});
+
 describe('a damaged log', () => {
   it('names the missing commit, the empty one and the unreadable one', async () => {
     const store = createMemoryStore();

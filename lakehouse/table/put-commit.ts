@@ -49,9 +49,11 @@ export async function putCommit(
     try {
       standing = await readCommit(store, version, backoff);
     } catch (error) {
-      if (!isRetriableRead(error)) throw error;
+      if (!(error instanceof StoreError)) throw error;
+      // What stands there may be ours: a store that refuses to show it (expired credentials) has not refused the put.
       unsettled ??= error;
-      continue;
+      if (isRetriableRead(error)) continue;
+      break;
     }
     if (standing !== null) {
       const ours = standing.commitInfo?.['txnId'] === writerToken;

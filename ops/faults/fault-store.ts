@@ -23,6 +23,8 @@ export type FaultKind =
   | 'unavailable'
   | 'slow-down'
   | 'disk-full'
+  /** Credentials ran out: this call and the next ones are refused, until new ones are there. */
+  | 'credentials-expired'
   /** A body shorter than announced, or of the wrong length. */
   | 'truncated'
   /** A listing that breaks off in the middle. */
@@ -71,10 +73,19 @@ export interface FaultStore {
 type Call = 'get' | 'head' | 'list' | 'put' | 'put-if-absent' | 'delete';
 
 const APPLIES: Readonly<Record<Call, readonly FaultKind[]>> = {
-  get: ['unavailable', 'slow-down', 'truncated', 'crash-before'],
-  head: ['unavailable', 'slow-down', 'crash-before'],
-  list: ['unavailable', 'slow-down', 'partial-list', 'crash-before'],
-  put: ['lost-answer', 'lost-request', 'unavailable', 'slow-down', 'disk-full', 'crash-before', 'crash-after'],
+  get: ['unavailable', 'slow-down', 'truncated', 'crash-before', 'credentials-expired'],
+  head: ['unavailable', 'slow-down', 'crash-before', 'credentials-expired'],
+  list: ['unavailable', 'slow-down', 'partial-list', 'crash-before', 'credentials-expired'],
+  put: [
+    'lost-answer',
+    'lost-request',
+    'unavailable',
+    'slow-down',
+    'disk-full',
+    'crash-before',
+    'crash-after',
+    'credentials-expired',
+  ],
   'put-if-absent': [
     'lost-answer',
     'lost-request',
@@ -86,18 +97,22 @@ const APPLIES: Readonly<Record<Call, readonly FaultKind[]>> = {
     'disk-full',
     'crash-before',
     'crash-after',
+    'credentials-expired',
   ],
-  delete: ['lost-answer', 'unavailable', 'slow-down', 'crash-before', 'crash-after'],
+  delete: ['lost-answer', 'unavailable', 'slow-down', 'crash-before', 'crash-after', 'credentials-expired'],
 };
 
 /** Calls until a late put lands, at most. */
 const LATE_CALLS_MAX = 4;
+/** Calls that expired credentials are refused, at most. */
+const REFUSED_CALLS_MAX = 6;
 
 export function createFaultStore(inner: ObjectStore, seed: number, rates: FaultRates = EVERY_FAULT): FaultStore {
   const random = seededRandom(seed);
   const struck = new Map<FaultKind, number>();
   const late: { callsLeft: number; readonly land: () => Promise<unknown> }[] = [];
   let calm = false;
+  let refusedLeft = 0;
 
   /** Draws the fault of a call, if any, and lets late puts land. */
   const draw = async (call: Call): Promise<FaultKind | null> => {
@@ -106,11 +121,16 @@ export function createFaultStore(inner: ObjectStore, seed: number, rates: FaultR
       if ((late[at]?.callsLeft ?? 0) <= 0) await late.splice(at, 1)[0]?.land();
     }
     if (calm) return null;
+    if (refusedLeft > 0) {
+      refusedLeft--;
+      return 'credentials-expired';
+    }
     let roll = random.next();
     for (const kind of APPLIES[call]) {
       roll -= rates[kind] ?? 0;
       if (roll >= 0) continue;
       struck.set(kind, (struck.get(kind) ?? 0) + 1);
+      if (kind === 'credentials-expired') refusedLeft = random.integer(REFUSED_CALLS_MAX);
       return kind;
     }
     return null;
@@ -188,6 +208,8 @@ function throwIfRefused(fault: FaultKind, key: string): void {
       throw new StoreError('STORE_UNAVAILABLE', key, `injected: no answer for "${key}"`);
     case 'slow-down':
       throw new StoreError('STORE_THROTTLED', key, `injected: slow down for "${key}"`);
+    case 'credentials-expired':
+      throw new StoreError('STORE_ACCESS_DENIED', key, `injected: credentials expired before "${key}"`);
     case 'disk-full':
       throw new StoreError('STORE_DISK_FULL', key, `injected: no space for "${key}"`);
     default:

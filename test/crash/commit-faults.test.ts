@@ -16,7 +16,7 @@ import { createTable } from '../../lakehouse/table/create.ts';
 import { readCommit } from '../../lakehouse/table/log-reader.ts';
 import { openSnapshot } from '../../lakehouse/table/snapshot.ts';
 import { TableError } from '../../lakehouse/table/table-error.ts';
-import { ProcessDied, createFaultStore } from '../../ops/faults/fault-store.ts';
+import { EVERY_FAULT, ProcessDied, createFaultStore } from '../../ops/faults/fault-store.ts';
 import type { FaultKind } from '../../ops/faults/fault-store.ts';
 import { jumpyClock } from '../../ops/faults/jumpy-clock.ts';
 import { seededRandom } from '../../ops/faults/seeded-random.ts';
@@ -86,7 +86,7 @@ async function runSeed(seed: number, totals: Map<FaultKind, number>): Promise<vo
   await createTable(disk, { schema, now: () => START_MS });
   const acknowledged = new Set<string>();
   const random = seededRandom(seed * 7 + 3);
-  const faults = createFaultStore(disk, seed);
+  const faults = createFaultStore(disk, seed, { ...EVERY_FAULT, 'credentials-expired': 0.01 });
   const writers = Array.from({ length: WRITERS }, async (_, writer) => {
     for (let attempt = 0; attempt < RESTARTS_MAX; attempt++) {
       const now = jumpyClock(seed * 31 + writer * 7 + attempt, START_MS);
@@ -135,6 +135,6 @@ describe('commits over a failing store', () => {
     const totals = new Map<FaultKind, number>();
     for (let seed = FIRST_SEED; seed < FIRST_SEED + RUNS; seed++) await runSeed(seed, totals);
     // Every fault did strike, or the runs prove less than they say.
-    if (RUNS >= 100) expect(totals.size).toBe(12);
+    if (RUNS >= 100) expect(totals.size).toBe(13);
   });
 });
