@@ -30,7 +30,7 @@ import { matchesTable } from './table-name.ts';
 
 export async function runCheck(ports: Ports, options: CheckOptions, settings: Settings): Promise<ExitCode> {
   const report = await check(ports, options, settings);
-  writeReport(ports, report, options.format, options.output);
+  await writeReport(ports, report, options.format, options.output);
   return report.exit;
 }
 

@@ -63,7 +63,8 @@ async function fromDelta(ports: Ports, request: InferRequest): Promise<FoundTabl
   const lake = await ports.lake(inputOf(request, 'the lake: a path, file:///… or s3://bucket/prefix'));
   const found = await lake.table(schema, table);
   if (found === null) throw usageError(`the lake has no table ${schema}.${table}`, 'correct --table');
-  return plain(readDeltaSchema(schema, table, found.fields, request.keys));
+  const keys = request.keys.length > 0 ? request.keys : await found.keys();
+  return plain(readDeltaSchema(schema, table, found.fields, keys));
 }
 
 async function fromTopic(ports: Ports, request: InferRequest): Promise<FoundTable> {

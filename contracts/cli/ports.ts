@@ -59,6 +59,8 @@ export interface LakeTable {
   readonly place: string;
   readonly version: bigint;
   readonly fields: readonly DeltaFieldLike[];
+  /** Key columns in order, by the source's names; none where the lake does not know them. */
+  keys(): Promise<readonly string[]>;
   /** Rows committed at the source since then (null = all), in the gate's cell forms, by the source's column names. */
   rows(columns: readonly string[], sinceMicros: bigint | null): AsyncIterable<readonly GateRow[]>;
   probe(sinceMicros: bigint | null): TableProbe;

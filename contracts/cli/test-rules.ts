@@ -107,7 +107,7 @@ export async function runTest(ports: Ports, options: TestOptions): Promise<ExitC
     quiet: options.quiet,
     exit: exitOf(suites, problems, { failOn: options.failOn, invalid }),
   };
-  writeReport(ports, report, options.format, options.output);
+  await writeReport(ports, report, options.format, options.output);
   return report.exit;
 }
 

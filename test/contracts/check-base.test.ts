@@ -179,6 +179,18 @@ describe('contracts check --against', () => {
     expect([none.exit, none.out]).toEqual([3, expect.stringContaining('git is not installed')]);
   });
 
+  it('names files from the root of the repository where a machine reads them', async () => {
+    repository.write(`data/${FILE}`, ordersContract(WITHOUT_PAID_AT, version('1.0.1')));
+    const folder = join(repository.folder, 'data');
+    const run = (format: string): Promise<{ out: string }> =>
+      contracts(folder, ['check', 'contracts', '../contracts', '--against', '../contracts', '--format', format]);
+    const { out } = await run('sarif');
+    const places = [...out.matchAll(/"uri": "([^"]*)"/g)].map(([, uri]) => uri);
+    expect(new Set(places)).toEqual(new Set([`data/${FILE}`, FILE]));
+    expect((await run('github')).out).toContain(`file=data/${FILE},line=`);
+    expect((await run('text')).out).toMatch(/^contracts\/public\.orders/m);
+  });
+
   it('a private column made public is an error in every mode', async () => {
     repository.write(
       FILE,

@@ -80,6 +80,7 @@ function lake(
                   place: 'memory',
                   version: 4n,
                   fields,
+                  keys: () => Promise.resolve([]),
                   async *rows(columns, since) {
                     asked.push(since);
                     await Promise.resolve();

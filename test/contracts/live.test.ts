@@ -1,6 +1,6 @@
 /** The `contracts` command on a real PostgreSQL and a real Delta table, through the ports that the command is wired with. */
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -192,6 +192,16 @@ describe('on a Delta table', () => {
     expect(run.exit).toBe(0);
     expect(run.out).toMatch(/name: total\n +logicalType: number\n +physicalType: numeric\(12,2\)/);
     expect(run.out).not.toContain('_sluice_');
+  });
+
+  it('knows the key from the contract of the last batch', async () => {
+    const args = ['infer', '--from', 'delta', lakeFolder, '--table', 'public.orders'];
+    expect((await contracts(folder, args, ports)).out).not.toContain('primaryKey');
+    const kept = join(lakeFolder, '_sluice', 'contracts', 'last');
+    mkdirSync(kept, { recursive: true });
+    writeFileSync(join(kept, 'public.orders.odcs.yaml'), ordersContract());
+    expect((await contracts(folder, args, ports)).out).toMatch(/name: order_id\n(?: {8}.*\n)*? {8}primaryKey: true/);
+    rmSync(join(lakeFolder, '_sluice'), { recursive: true });
   });
 });
 

@@ -1,14 +1,16 @@
 /** GitHub Actions workflow commands: an annotation a finding, at its line of the diff. */
 import type { Report } from './report.ts';
 import { reportedFindings } from './reported-findings.ts';
+import { rootedPath } from './rooted-path.ts';
+import type { Repository } from './rooted-path.ts';
 
 const WORDS = { error: 'error', warning: 'warning', info: 'notice' } as const;
 
-export function githubReport(report: Report): string {
+export function githubReport(report: Report, repository: Repository | null = null): string {
   const lines = reportedFindings(report.suites)
     .filter(({ level }) => !report.quiet || level !== 'info')
     .map((finding) => {
-      const place = `file=${property(finding.file)},line=${finding.line},col=${finding.column}`;
+      const place = `file=${property(rootedPath(repository, finding.file))},line=${finding.line},col=${finding.column}`;
       const hint = finding.hint === null || finding.hint === '' ? '' : ` (${finding.hint})`;
       const title = finding.subject === '' ? finding.code : `${finding.code} ${finding.subject}`;
       return `::${WORDS[finding.level]} ${place},title=${property(title)}::${message(`${finding.message}${hint}`)}\n`;

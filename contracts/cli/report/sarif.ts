@@ -4,11 +4,16 @@ import { isAbsolute } from 'node:path';
 import type { Finding, FindingLevel } from '../../engine/finding.ts';
 import type { Report } from './report.ts';
 import { reportedFindings } from './reported-findings.ts';
+import { rootedPath } from './rooted-path.ts';
+import type { Repository } from './rooted-path.ts';
 
 const LEVELS: Readonly<Record<FindingLevel, string>> = { error: 'error', warning: 'warning', info: 'note' };
 
-export function sarifReport(report: Report): string {
-  const findings = reportedFindings(report.suites);
+export function sarifReport(report: Report, repository: Repository | null = null): string {
+  const findings = reportedFindings(report.suites).map((finding) => ({
+    ...finding,
+    file: rootedPath(repository, finding.file),
+  }));
   const fingerprint = fingerprints();
   const codes = [...new Set(findings.map(({ code }) => code))].toSorted();
   const value = {

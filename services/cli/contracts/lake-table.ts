@@ -3,6 +3,9 @@ import { CommandError, EXIT, usageError } from '../../../contracts/cli/exit-code
 import { sourceNameOf } from '../../../contracts/cli/lake-drift.ts';
 import type { LakeSession, LakeTable } from '../../../contracts/cli/ports.ts';
 import type { GateRow } from '../../../contracts/engine/gate.ts';
+import { keyColumns } from '../../../contracts/engine/model.ts';
+import { parseContract } from '../../../contracts/engine/parse.ts';
+import { sourceName } from '../../../contracts/engine/source-name.ts';
 import { scan } from '../../../lakehouse/read/scan.ts';
 import type { Condition } from '../../../lakehouse/read/skip-files.ts';
 import type { ObjectStore } from '../../../lakehouse/store/store.ts';
@@ -10,6 +13,7 @@ import type { ColumnBatch, ColumnVector } from '../../../lakehouse/table/column.
 import type { StructField } from '../../../lakehouse/table/schema.ts';
 import type { Snapshot } from '../../../lakehouse/table/snapshot.ts';
 import { TableError } from '../../../lakehouse/table/table-error.ts';
+import { createLastContracts } from '../../ingest/last-contracts.ts';
 import { COMMITTED_AT } from '../../ingest/table-plan.ts';
 import { tableFolder } from '../../ingest/table-target.ts';
 import { explainFailure } from '../explain-failure.ts';
@@ -35,6 +39,7 @@ export function openLakeSession(
         place: snapshot.store.uri,
         version: snapshot.version,
         fields: snapshot.schema.fields,
+        keys: () => readable(redact, () => keysOf(lake, own)),
         rows: (columns, since) => guardRows(lakeRows(snapshot, columns, since), redact),
         probe: (since) => {
           if (since !== null) requireCommitTime(snapshot);
@@ -49,6 +54,17 @@ export function openLakeSession(
       };
     },
   };
+}
+
+/** A Delta table has no key of its own; the contract that its last batch went through has. */
+async function keysOf(lake: ObjectStore, { schema, table }: { schema: string; table: string }): Promise<string[]> {
+  const text = await createLastContracts({ store: lake, keyId: null, tell: null }).text({ schema, table });
+  const described = text === null ? null : parseContract(text, `${schema}.${table}`).contract;
+  const found = described?.tables.find((candidate) => {
+    const name = sourceName(described, candidate);
+    return name.schema === schema && name.table === table;
+  });
+  return found === undefined ? [] : keyColumns(found).map((column) => column.physicalName ?? column.name);
 }
 
 async function readable<T>(redact: (text: string) => string, work: () => Promise<T>): Promise<T> {
