@@ -216,18 +216,17 @@ function timestampBounds(min: bigint, max: bigint, suffix: 'Z' | ''): Bounds {
   return { min: text(floored), max: text(ceiled) };
 }
 
-/** Order of the bytes of two rows: for UTF-8 that is the order of code points. */
-function compareText(column: BytesColumn, a: number, b: number): number {
-  const { data, offsets } = column;
-  let i = offsets[a] ?? 0;
-  let j = offsets[b] ?? 0;
-  const endA = offsets[a + 1] ?? 0;
-  const endB = offsets[b + 1] ?? 0;
-  while (i < endA && j < endB) {
-    const difference = (data[i++] ?? 0) - (data[j++] ?? 0);
-    if (difference !== 0) return difference;
+/** Whether the bytes of one row come before another's: for UTF-8 that is the order of code points. */
+function isBelow({ data, offsets }: BytesColumn, row: number, other: number): boolean {
+  let i = offsets[row] as number;
+  let j = offsets[other] as number;
+  const end = offsets[row + 1] as number;
+  const otherEnd = offsets[other + 1] as number;
+  for (; i < end && j < otherEnd; i++, j++) {
+    const difference = (data[i] as number) - (data[j] as number);
+    if (difference !== 0) return difference < 0;
   }
-  return endA - i - (endB - j);
+  return end - i < otherEnd - j;
 }
 
 const strictText = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -237,8 +236,9 @@ function textBounds(column: BytesColumn, validity: Uint8Array | null): Bounds {
   let max = -1;
   for (let i = 0; i < column.length; i++) {
     if (!isSet(validity, i)) continue;
-    if (min < 0 || compareText(column, i, min) < 0) min = i;
-    if (max < 0 || compareText(column, i, max) > 0) max = i;
+    if (min < 0) min = max = i;
+    else if (isBelow(column, i, min)) min = i;
+    else if (isBelow(column, max, i)) max = i;
   }
   try {
     const least = firstPoints(column, min);

@@ -14,7 +14,7 @@ import { rowHashOf } from '../log/bag-key.ts';
 import type { DecodedEvent } from '../log/envelope-decode.ts';
 import { RecordFlags } from '../log/event.ts';
 import type { LogBatch, RowBlockSlice } from '../log/log.ts';
-import { openRowBlock, type RowBlock } from '../log/row-block.ts';
+import { cellBytes, openRowBlock, type CellPlaces, type RowBlock } from '../log/row-block.ts';
 import { StreamError } from '../stream/stream-error.ts';
 import type { Awaiting } from './awaiting.ts';
 import { createColumnBuilder } from './columns/create-builder.ts';
@@ -70,12 +70,15 @@ export interface DecodedColumns {
 
 const GATE_OPS: Readonly<Record<string, GateOp>> = { c: 'insert', r: 'snapshot', u: 'update', d: 'delete' };
 
+/** Blocks are decoded whole, one at a time, so all batches share the memory that this takes. */
+const blocks = new BlockDecoder();
+const places: CellPlaces = { lengths: [], starts: [] };
+
 export class BatchDecoder {
   private readonly options: DecodeOptions;
   private plan: TablePlan;
   private builders: ColumnBuilder[];
   private readonly meta = new RowMeta();
-  private readonly blocks = new BlockDecoder();
   private readonly keyNumbers = new KeyNumbers();
   private readonly partialRecords = new Map<number, RawRecord>();
   private readonly parked: ParkedEvent[] = [];
@@ -125,7 +128,7 @@ export class BatchDecoder {
   }
 
   private addBlock({ topic, partition, bytes }: LogBatch, slice: RowBlockSlice): void {
-    const block = openRowBlock(slice.bytes);
+    const block = openRowBlock(slice.bytes, places);
     this.counts.read += slice.to - slice.from;
     this.counts.bytes += bytes;
     if (!this.metShapes.has(block.shape.version)) this.evolve(block.shape.version);
@@ -140,7 +143,7 @@ export class BatchDecoder {
       record: (record: RawRecord) => this.one(record),
     };
     // An awaiting event of a row's key comes before the row.
-    this.blocks.decode(block, { topic, partition, ...slice }, this.plan, target, awaiting.events === 0);
+    blocks.decode(block, { topic, partition, ...slice }, this.plan, target, awaiting.events === 0);
   }
 
   /** Takes memory for the whole batch, by its first block: what grows as it fills leaves twice as much behind, in pieces of every size. */
@@ -151,7 +154,7 @@ export class BatchDecoder {
     this.meta.expect(rows);
     for (const [index, builder] of this.builders.entries()) {
       const column = block.columns[places.get(this.plan.fields[index]?.sourceName ?? '') ?? -1];
-      const bytes = column === undefined ? 0 : column.to - column.from;
+      const bytes = column === undefined ? 0 : cellBytes(column, 0, block.rows);
       builder.expect(rows, Math.ceil((bytes / block.rows) * rows));
     }
   }

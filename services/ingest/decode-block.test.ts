@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { columnOf, propertyRuns, shapeOf, tupleOf, type CellText } from '../../test/support/row-events.ts';
+import { columnOf, dataRowOf, propertyRuns, shapeOf, type CellText } from '../../test/support/row-events.ts';
 import { lsn, type LogOffset } from '../log/position.ts';
 import type { LogBatch } from '../log/log.ts';
 import type { TableShape } from '../log/event.ts';
 import { addChunk, buildBatch, createBatchBuilder, encodeBlockChunk } from '../log/record-chunk.ts';
-import { createRowBlockBuilder } from '../log/row-block.ts';
+import { createRowBlockBuilder, type RowBlockBuilder } from '../log/row-block.ts';
 import { createAwaiting } from './awaiting.ts';
 import { assembleBatch } from './batch-builder.ts';
 import { contractTools } from './contract-tools.ts';
@@ -128,8 +128,8 @@ const STRICT = INFERRED.replace(/(\n +)properties:\n/, (_, indent: string) =>
 );
 
 function blockChunk(rows: readonly CellText[][], of: TableShape = shape): Buffer {
-  const builder = createRowBlockBuilder(of.columns.length);
-  for (const row of rows) builder.add(tupleOf(row));
+  const builder = createRowBlockBuilder();
+  for (const row of rows) addRow(builder, row);
   const source = { name: 'shop', database: 'shop' };
   const head = {
     shape: of,
@@ -140,7 +140,12 @@ function blockChunk(rows: readonly CellText[][], of: TableShape = shape): Buffer
     committedAtMicros: 1_700_000_000_123_456n,
     atMs: 5,
   };
-  return encodeBlockChunk(builder.finish(head), rows.length, BASE, 77);
+  return Buffer.concat(encodeBlockChunk(builder.finish(head), rows.length, BASE, 77));
+}
+
+function addRow(builder: RowBlockBuilder, cells: readonly (CellText | Buffer)[]): void {
+  const row = dataRowOf(cells);
+  builder.add(row, 0, row.length, 1);
 }
 
 function asBlock(chunk: Buffer, from: number, to: number): LogBatch {
@@ -328,19 +333,10 @@ schema:
 
   test('in bytes that are no UTF-8 goes the way of its records', () => {
     const small = shapeOf([columnOf('id', 'integer', 1), columnOf('body', 'text')]);
-    const row = (id: string, body: Buffer) => {
-      const bytes = Buffer.concat([Buffer.from(id), body]);
-      return {
-        bytes,
-        kinds: Uint8Array.of(0x74, 0x74),
-        starts: Int32Array.of(0, id.length),
-        ends: Int32Array.of(id.length, bytes.length),
-      };
-    };
-    const builder = createRowBlockBuilder(2);
+    const builder = createRowBlockBuilder();
     // Together the two are one character, each by itself is none.
-    builder.add(row('1', Buffer.of(0xc3)));
-    builder.add(row('2', Buffer.of(0xa9)));
+    addRow(builder, ['1', Buffer.of(0xc3)]);
+    addRow(builder, ['2', Buffer.of(0xa9)]);
     const head = {
       shape: small,
       source: { name: 's', database: 'd' },
@@ -350,7 +346,7 @@ schema:
       committedAtMicros: 0n,
       atMs: 0,
     };
-    const chunk = encodeBlockChunk(builder.finish(head), 2, BASE, 0);
+    const chunk = Buffer.concat(encodeBlockChunk(builder.finish(head), 2, BASE, 0));
     const text = contractTools.infer(small, 'shop');
     const seen = decode(planFor(text, small), asBlock(chunk, 0, 2), createParkedKeys(), small);
     expect(seen).toEqual(decode(planFor(text, small), asRecords(chunk, 0, 2), createParkedKeys(), small));

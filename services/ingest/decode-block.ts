@@ -5,7 +5,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import type { Cell, GateRow } from '../../contracts/engine/gate.ts';
-import { rowBlockRecords, type BlockColumn, type RowBlock } from '../log/row-block.ts';
+import { cellBytes, gatherCells, rowBlockRecords, type BlockColumn, type RowBlock } from '../log/row-block.ts';
 import { cellOfText, type WireForm } from '../log/text-cell.ts';
 import { JsonError } from '../log/json-cursor.ts';
 import { planBlock, type BlockField, type BlockPlan } from './block-plan.ts';
@@ -51,11 +51,13 @@ interface Parsed {
 }
 
 const NO_VALUES: Float64Array = new Float64Array(0);
+const NO_TEXT = { bytes: Buffer.alloc(0), starts: new Int32Array(0) };
 
 export class BlockDecoder {
   private readonly plans = new WeakMap<TablePlan, Map<number, BlockPlan | null>>();
   private readonly probes = new Map<string, ColumnBuilder>();
-  private scratch: Float64Array[] = [];
+  private readonly scratch: Float64Array[] = [];
+  private readonly texts: Pick<BlockColumn, 'bytes' | 'starts'>[] = [];
 
   /** @param fast false: every row goes the long way */
   decode(block: RowBlock, place: BlockPlace, plan: TablePlan, target: BlockTarget, fast: boolean): void {
@@ -107,16 +109,17 @@ export class BlockDecoder {
     field: BlockField,
     at: { readonly index: number; readonly needed: boolean; readonly place: BlockPlace; readonly isFine: Uint8Array },
   ): Parsed {
-    const source = block.columns[field.column] as BlockColumn;
     const { from, to } = at.place;
+    const sent = block.columns[field.column] as BlockColumn;
+    // Text is taken over as it is, in one piece.
+    const source = field.parser === 'text' ? this.gathered(sent, at) : sent;
     const { lengths } = source;
     const { gate, parser } = field;
     if (!gate.nullPasses) for (let row = from; row < to; row++) if ((lengths[row] as number) < 0) at.isFine[row] = 0;
     let values = NO_VALUES;
     const byCell = parser === 'cell';
     let anyOdd = byCell;
-    if (parser === 'text') refuseUnclean(source, from, to, at.isFine);
-    else if (parser !== 'cell') {
+    if (parser !== 'cell' && parser !== 'text') {
       values = this.scratchOf(at.index, block.rows);
       anyOdd = parser(source, values, from, to);
     }
@@ -151,6 +154,22 @@ export class BlockDecoder {
     return { source, values, cells, odd: oddCells };
   }
 
+  private gathered(
+    sent: BlockColumn,
+    { index, place: { from, to }, isFine }: { index: number; place: BlockPlace; isFine: Uint8Array },
+  ): BlockColumn {
+    const bytes = cellBytes(sent, from, to);
+    const held = this.texts[index] ?? NO_TEXT;
+    const text = {
+      bytes: held.bytes.length < bytes ? Buffer.allocUnsafeSlow(bytes * 2) : held.bytes,
+      starts: held.starts.length < to ? new Int32Array(to) : held.starts,
+    };
+    this.texts[index] = text;
+    const column = gatherCells(sent, from, to, text);
+    if (!isCleanText(column, bytes, from, to)) refuseUnclean(column, from, to, isFine);
+    return column;
+  }
+
   private scratchOf(index: number, rows: number): Float64Array {
     const known = this.scratch[index];
     if (known !== undefined && known.length >= rows) return known;
@@ -183,9 +202,7 @@ function isInteger({ field: { type } }: BlockField): boolean {
 }
 
 /** The long way says what is wrong with bytes that are no UTF-8. */
-function refuseUnclean(column: BlockColumn, from: number, to: number, isFine: Uint8Array): void {
-  if (isCleanText(column, from, to)) return;
-  const { bytes, starts, lengths } = column;
+function refuseUnclean({ bytes, starts, lengths }: BlockColumn, from: number, to: number, isFine: Uint8Array): void {
   for (let row = from; row < to; row++) {
     const start = starts[row] as number;
     if (!isUtf8(bytes.subarray(start, start + Math.max(0, lengths[row] as number)))) isFine[row] = 0;

@@ -68,7 +68,9 @@ interface PlannedChunk {
   readonly from: number;
   readonly offset: bigint;
   readonly count: number;
-  readonly bytes: Buffer;
+  /** One behind the other. */
+  readonly parts: readonly Buffer[];
+  readonly bytes: number;
 }
 
 /** Takes the identity over: every older writer of it is fenced before this resolves. */
@@ -135,7 +137,7 @@ async function append(
       await writeChunks(
         options.directory,
         segment,
-        stored.map((chunk) => chunk.bytes),
+        stored.flatMap((chunk) => chunk.parts),
       );
     }
     const done = await guarded(options.directory, 'an append cannot be committed', () =>
@@ -143,7 +145,7 @@ async function append(
     );
     // Another identity wrote to one of these partitions in between: the offsets are taken, so all is laid out anew.
     if (!done) continue;
-    for (const chunk of stored) segment.end += chunk.bytes.length;
+    for (const chunk of stored) segment.end += chunk.bytes;
     options.onAppend();
     return nextOffsets(lanes);
   }
@@ -203,8 +205,8 @@ function planChunks(lanes: Iterable<Lane>, chunkBytes: number, timestampMs: numb
     for (let from = 0; from < records.length;) {
       const { rows, value } = records[from] as OutgoingRecord;
       let to = from + 1;
-      let chunk: Buffer;
-      if (rows !== undefined && value !== null) chunk = encodeBlockChunk(value, rows, offset, timestampMs);
+      let parts: Buffer[];
+      if (rows !== undefined && value !== null) parts = encodeBlockChunk(value, rows, offset, timestampMs);
       else {
         let bytes = recordBytes(records[from] as OutgoingRecord);
         for (; to < records.length && bytes < bytesMax; to++) {
@@ -212,10 +214,10 @@ function planChunks(lanes: Iterable<Lane>, chunkBytes: number, timestampMs: numb
           if (next.rows !== undefined) break;
           bytes += recordBytes(next);
         }
-        chunk = encodeChunk(records, from, to, offset, timestampMs);
+        parts = [encodeChunk(records, from, to, offset, timestampMs)];
       }
       const count = rows ?? to - from;
-      chunks.push({ lane, from, offset, count, bytes: chunk });
+      chunks.push({ lane, from, offset, count, parts, bytes: parts.reduce((sum, part) => sum + part.length, 0) });
       offset += BigInt(count);
       from = to;
     }
@@ -241,22 +243,22 @@ function commit(
     if (partitionState(index, topic.id, lane.partition).next !== lane.base) return false;
   }
   let position = segment.end;
-  for (const { lane, from, offset, count, bytes } of chunks) {
-    let change = BigInt(bytes.length);
+  for (const { lane, from, offset, count, parts, bytes } of chunks) {
+    let change = BigInt(bytes);
     if (lane.topic.settings.compacted) {
       const key = (lane.records[from] as OutgoingRecord).key ?? Buffer.alloc(0);
-      change = putKept(index, lane.topic.id, lane.partition, offset, key, bytes);
+      change = putKept(index, lane.topic.id, lane.partition, offset, key, Buffer.concat(parts));
     } else {
       const place = {
         base: offset,
         count,
         segment: segment.id,
         position,
-        length: bytes.length,
+        length: bytes,
         timestampMs,
       };
       putChunk(index, lane.topic.id, lane.partition, place);
-      position += bytes.length;
+      position += bytes;
     }
     kept.set(lane, (kept.get(lane) ?? 0n) + change);
   }

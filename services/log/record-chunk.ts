@@ -60,16 +60,16 @@ function put(out: Buffer, at: number, bytes: Buffer): number {
   return at + length;
 }
 
-export function encodeBlockChunk(block: Buffer, rows: number, base: bigint, timestampMs: number): Buffer {
-  const out = Buffer.allocUnsafe(HEAD_BYTES + block.length);
-  out.writeUInt32BE(BLOCK_CHUNK_FORMAT << 24, 0);
-  out.writeUInt32BE(out.length, 8);
-  out.writeUInt32BE(rows, 12);
-  out.writeBigUInt64BE(base, 16);
-  out.writeDoubleBE(timestampMs, 24);
-  block.copy(out, HEAD_BYTES);
-  out.writeUInt32BE(crc32(out.subarray(8)), 4);
-  return out;
+/** Head and block apart: they are written one behind the other. */
+export function encodeBlockChunk(block: Buffer, rows: number, base: bigint, timestampMs: number): [Buffer, Buffer] {
+  const head = Buffer.allocUnsafe(HEAD_BYTES);
+  head.writeUInt32BE(BLOCK_CHUNK_FORMAT << 24, 0);
+  head.writeUInt32BE(HEAD_BYTES + block.length, 8);
+  head.writeUInt32BE(rows, 12);
+  head.writeBigUInt64BE(base, 16);
+  head.writeDoubleBE(timestampMs, 24);
+  head.writeUInt32BE(crc32(block, crc32(head.subarray(8))), 4);
+  return [head, block];
 }
 
 /** The block of rows that a chunk holds; null when it holds records. */

@@ -1,12 +1,17 @@
 /**
- * Rows of a snapshot chunk, column by column, as one record of the embedded log: the source's text as it came, without an
- * envelope a row. They still are records in every other sense: each has an offset of its own, and whoever does not ask for
- * blocks reads the very envelopes that the encoder would have written (`rowBlockRecords`).
+ * Rows of a snapshot chunk as one record of the embedded log: the messages in which the source sent them, without an envelope
+ * a row. They still are records in every other sense: each has an offset of its own, and whoever does not ask for blocks reads
+ * the very envelopes that the encoder would have written (`rowBlockRecords`).
  *
  * Little-endian:
- *   u8 format (1) | u8 0 | u16 columns | u32 rows | u32 epoch | u32 ordinal of the first row (the others follow in steps of
+ *   u8 format (2) | u8 0 | u16 columns | u32 rows | u32 epoch | u32 ordinal of the first row (the others follow in steps of
  *   2) | u64 lsn | i64 commit time, µs since 1970 UTC | f64 reader's clock, ms | u32 shape version | u32 context bytes |
- *   context, JSON: {name, database, shape} | columns × u32 text bytes | columns × { rows × i32 length (-1 = NULL) | text }
+ *   context, JSON: {name, database, shape} | rows × DataRow
+ * DataRow is PostgreSQL's message as it came (big-endian: 'D' | u32 length | u16 cells | cells × { i32 length, -1 = NULL |
+ * text }); its first cell is the row's place in the heap and no column.
+ *
+ * Format 1 is read as before; it had the text column by column:
+ *   … context | columns × u32 text bytes | columns × { rows × i32 length (-1 = NULL) | text }
  */
 import {
   compileShapeEncoder,
@@ -19,15 +24,16 @@ import { rowEventAt } from './row-event.ts';
 import type { TableShape } from './event.ts';
 import { LogError } from './log.ts';
 import type { Lsn } from './position.ts';
-import { CellKind, type Tuple } from './tuple.ts';
+import { CellKind } from './tuple.ts';
 
-export const ROW_BLOCK_FORMAT = 1;
+export const ROW_BLOCK_FORMAT = 2;
 /** Between two rows of a snapshot: the place of an insert half stays free, as in every transaction. */
 export const ORD_STEP = 2;
 const HEAD_BYTES = 48;
+/** Of a DataRow, before its body. */
+export const ROW_HEAD_BYTES = 5;
 /** Below this a loop beats the call that copies. */
 const COPY_BYTES_MIN = 48;
-const INITIAL_ROWS = 1024;
 
 export interface RowBlockHead {
   readonly shape: TableShape;
@@ -41,126 +47,63 @@ export interface RowBlockHead {
 
 export interface RowBlockBuilder {
   readonly rows: number;
-  /** Of text, so far. */
+  /** Of messages, so far. */
   readonly bytes: number;
-  add(row: Tuple): void;
-  /** The cells at bytes[at ..) as PostgreSQL's DataRow has them: a big-endian length each, -1 for NULL, and the text. */
-  addCells(bytes: Buffer, at: number): void;
+  /** `rows` DataRows, one behind the other in bytes[from .. to). The bytes are looked at again in `finish`. */
+  add(bytes: Buffer, from: number, to: number, rows: number): void;
   /** The block, in bytes of its own; the builder is empty again. */
   finish(head: RowBlockHead): Buffer;
 }
 
-export function createRowBlockBuilder(columns: number): RowBlockBuilder {
-  const lengths: Int32Array[] = [];
-  const datas: Buffer[] = [];
-  for (let i = 0; i < columns; i++) {
-    lengths.push(new Int32Array(INITIAL_ROWS));
-    datas.push(Buffer.allocUnsafeSlow(INITIAL_ROWS * 8));
-  }
-  /** Bytes in each column so far. */
-  const ends = new Int32Array(columns);
-  let capacity = INITIAL_ROWS;
+export function createRowBlockBuilder(): RowBlockBuilder {
+  let pieces: { readonly bytes: Buffer; readonly from: number; to: number }[] = [];
   let rows = 0;
-  let bytes = 0;
-  const ensureRow = (): void => {
-    if (rows < capacity) return;
-    capacity *= 2;
-    for (let i = 0; i < columns; i++) {
-      const wider = new Int32Array(capacity);
-      wider.set(lengths[i] as Int32Array);
-      lengths[i] = wider;
-    }
-  };
-  const put = (column: number, source: Buffer, start: number, length: number): void => {
-    const at = ends[column] as number;
-    let data = datas[column] as Buffer;
-    if (at + length > data.length) {
-      const wider = Buffer.allocUnsafeSlow(Math.max(data.length * 2, at + length));
-      data.copy(wider, 0, 0, at);
-      datas[column] = data = wider;
-    }
-    if (length < COPY_BYTES_MIN) for (let k = 0; k < length; k++) data[at + k] = source[start + k] as number;
-    else source.copy(data, at, start, start + length);
-    ends[column] = at + length;
-  };
+  let size = 0;
   return {
     get rows() {
       return rows;
     },
     get bytes() {
-      return bytes;
+      return size;
     },
-    add(row) {
-      ensureRow();
-      for (let i = 0; i < columns; i++) {
-        const start = row.starts[i] as number;
-        const length = row.kinds[i] === CellKind.text ? (row.ends[i] as number) - start : -1;
-        (lengths[i] as Int32Array)[rows] = length;
-        if (length <= 0) continue;
-        put(i, row.bytes, start, length);
-        bytes += length;
-      }
-      rows++;
-    },
-    addCells(source, from) {
-      ensureRow();
-      let at = from;
-      for (let i = 0; i < columns; i++) {
-        const length =
-          ((source[at] as number) << 24) |
-          ((source[at + 1] as number) << 16) |
-          ((source[at + 2] as number) << 8) |
-          (source[at + 3] as number);
-        at += 4;
-        (lengths[i] as Int32Array)[rows] = length;
-        if (length <= 0) continue;
-        put(i, source, at, length);
-        at += length;
-        bytes += length;
-      }
-      rows++;
+    add(bytes, from, to, count) {
+      const last = pieces.at(-1);
+      if (last?.bytes === bytes && last.to === from) last.to = to;
+      else pieces.push({ bytes, from, to });
+      rows += count;
+      size += to - from;
     },
     finish(head) {
-      const out = assemble(lengths, datas, ends, rows, head);
-      ends.fill(0);
+      const context = contextBytes(head);
+      const out = Buffer.allocUnsafe(HEAD_BYTES + context.length + size);
+      writeHead(out, head, rows, context);
+      let at = HEAD_BYTES + context.length;
+      for (const piece of pieces) at += piece.bytes.copy(out, at, piece.from, piece.to);
+      pieces = [];
       rows = 0;
-      bytes = 0;
+      size = 0;
       return out;
     },
   };
 }
 
-function assemble(
-  lengths: readonly Int32Array[],
-  datas: readonly Buffer[],
-  ends: Int32Array,
-  rows: number,
-  head: RowBlockHead,
-): Buffer {
-  const { shape, source } = head;
-  const context = Buffer.from(JSON.stringify({ name: source.name, database: source.database, shape }));
-  let size = HEAD_BYTES + context.length + ends.length * 4;
-  for (const end of ends) size += rows * 4 + end;
-  const out = Buffer.allocUnsafe(size);
+function contextBytes({ shape, source }: RowBlockHead): Buffer {
+  return Buffer.from(JSON.stringify({ name: source.name, database: source.database, shape }));
+}
+
+function writeHead(out: Buffer, head: RowBlockHead, rows: number, context: Buffer): void {
   out.writeUInt8(ROW_BLOCK_FORMAT, 0);
   out.writeUInt8(0, 1);
-  out.writeUInt16LE(ends.length, 2);
+  out.writeUInt16LE(head.shape.columns.length, 2);
   out.writeUInt32LE(rows, 4);
   out.writeUInt32LE(head.epoch, 8);
   out.writeUInt32LE(head.firstOrd, 12);
   out.writeBigUInt64LE(head.lsn, 16);
   out.writeBigInt64LE(head.committedAtMicros, 24);
   out.writeDoubleLE(head.atMs, 32);
-  out.writeUInt32LE(shape.version, 40);
+  out.writeUInt32LE(head.shape.version, 40);
   out.writeUInt32LE(context.length, 44);
-  let at = HEAD_BYTES + context.copy(out, HEAD_BYTES);
-  for (const end of ends) at = out.writeUInt32LE(end, at);
-  for (const [column, end] of ends.entries()) {
-    const own = lengths[column] as Int32Array;
-    at += Buffer.from(own.buffer, own.byteOffset, rows * 4).copy(out, at);
-    at += (datas[column] as Buffer).copy(out, at, 0, end);
-  }
-  return out;
+  context.copy(out, HEAD_BYTES);
 }
 
 /** One column of a block: cell `row` is bytes[starts[row] .. starts[row] + lengths[row]), NULL where the length is -1. */
@@ -168,9 +111,6 @@ export interface BlockColumn {
   readonly bytes: Buffer;
   readonly lengths: Int32Array;
   readonly starts: Int32Array;
-  /** The column's whole text. */
-  readonly from: number;
-  readonly to: number;
 }
 
 export interface RowBlock {
@@ -205,8 +145,17 @@ export function rowBlockRows(bytes: Buffer): number {
   return bytes.readUInt32LE(4);
 }
 
-/** @throws LogError LOG_FORMAT_NEWER */
-export function openRowBlock(bytes: Buffer): RowBlock {
+/** Memory for where the cells of a block stand, for one block after the other. */
+export interface CellPlaces {
+  readonly lengths: Int32Array[];
+  readonly starts: Int32Array[];
+}
+
+/**
+ * @param places taken for the block's columns, which hold only until the next block; without it they get memory of their own
+ * @throws LogError LOG_FORMAT_NEWER
+ */
+export function openRowBlock(bytes: Buffer, places: CellPlaces = { lengths: [], starts: [] }): RowBlock {
   const format = bytes.readUInt8(0);
   if (format > ROW_BLOCK_FORMAT)
     throw new LogError(
@@ -216,25 +165,7 @@ export function openRowBlock(bytes: Buffer): RowBlock {
   const count = bytes.readUInt16LE(2);
   const rows = bytes.readUInt32LE(4);
   const { shape, source } = contextOf(bytes);
-  let sizesAt = HEAD_BYTES + bytes.readUInt32LE(44);
-  let at = sizesAt + count * 4;
-  const columns: BlockColumn[] = [];
-  for (let i = 0; i < count; i++, sizesAt += 4) {
-    const size = bytes.readUInt32LE(sizesAt);
-    // Copied: the place in the file is aligned to nothing.
-    const lengths = new Int32Array(rows);
-    bytes.copy(new Uint8Array(lengths.buffer), 0, at, at + rows * 4);
-    const from = at + rows * 4;
-    const starts = new Int32Array(rows);
-    let start = from;
-    for (let row = 0; row < rows; row++) {
-      starts[row] = start;
-      const length = lengths[row] as number;
-      if (length > 0) start += length;
-    }
-    at = from + size;
-    columns.push({ bytes, lengths, starts, from, to: at });
-  }
+  const from = HEAD_BYTES + bytes.readUInt32LE(44);
   return {
     rows,
     epoch: bytes.readUInt32LE(8),
@@ -244,8 +175,96 @@ export function openRowBlock(bytes: Buffer): RowBlock {
     atMs: bytes.readDoubleLE(32),
     shape,
     source,
-    columns,
+    columns: format === 1 ? textColumns(bytes, from, count, rows) : rowColumns(bytes, from, count, rows, places),
   };
+}
+
+/** Where the cells of each column stand in the rows. */
+function rowColumns(
+  bytes: Buffer,
+  from: number,
+  count: number,
+  rows: number,
+  { lengths, starts }: CellPlaces,
+): BlockColumn[] {
+  for (let i = 0; i < count; i++) {
+    if ((lengths[i]?.length ?? 0) >= rows) continue;
+    lengths[i] = new Int32Array(rows);
+    starts[i] = new Int32Array(rows);
+  }
+  for (let row = 0, at = from; row < rows; row++) {
+    at += ROW_HEAD_BYTES + 2;
+    at += 4 + int32At(bytes, at);
+    for (let i = 0; i < count; i++) {
+      const length = int32At(bytes, at);
+      at += 4;
+      (lengths[i] as Int32Array)[row] = length;
+      (starts[i] as Int32Array)[row] = at;
+      if (length > 0) at += length;
+    }
+  }
+  return Array.from({ length: count }, (_, i) => ({
+    bytes,
+    lengths: lengths[i] as Int32Array,
+    starts: starts[i] as Int32Array,
+  }));
+}
+
+function int32At(bytes: Buffer, at: number): number {
+  return (
+    ((bytes[at] as number) << 24) |
+    ((bytes[at + 1] as number) << 16) |
+    ((bytes[at + 2] as number) << 8) |
+    (bytes[at + 3] as number)
+  );
+}
+
+/** Format 1. */
+function textColumns(bytes: Buffer, from: number, count: number, rows: number): BlockColumn[] {
+  let at = from + count * 4;
+  return Array.from({ length: count }, (_, i) => {
+    // Copied: the place in the file is aligned to nothing.
+    const lengths = new Int32Array(rows);
+    bytes.copy(new Uint8Array(lengths.buffer), 0, at, at + rows * 4);
+    at += rows * 4;
+    const starts = new Int32Array(rows);
+    let start = at;
+    for (let row = 0; row < rows; row++) {
+      starts[row] = start;
+      const length = lengths[row] as number;
+      if (length > 0) start += length;
+    }
+    at += bytes.readUInt32LE(from + i * 4);
+    return { bytes, lengths, starts };
+  });
+}
+
+/** Bytes of the cells of rows from..to. */
+export function cellBytes({ lengths }: BlockColumn, from: number, to: number): number {
+  let bytes = 0;
+  for (let row = from; row < to; row++) if ((lengths[row] as number) > 0) bytes += lengths[row] as number;
+  return bytes;
+}
+
+/** Writes the cells of rows from..to one behind the other, which takes `cellBytes`; gives the column as it stands there. */
+export function gatherCells(
+  column: BlockColumn,
+  from: number,
+  to: number,
+  { bytes: into, starts }: Pick<BlockColumn, 'bytes' | 'starts'>,
+): BlockColumn {
+  const { bytes, lengths } = column;
+  let at = 0;
+  for (let row = from; row < to; row++) {
+    const length = lengths[row] as number;
+    starts[row] = at;
+    if (length <= 0) continue;
+    const start = column.starts[row] as number;
+    if (length < COPY_BYTES_MIN) for (let k = 0; k < length; k++) into[at + k] = bytes[start + k] as number;
+    else bytes.copy(into, at, start, start + length);
+    at += length;
+  }
+  return { bytes: into, lengths, starts };
 }
 
 function contextOf(block: Buffer): Context {

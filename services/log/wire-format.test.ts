@@ -4,13 +4,13 @@
  */
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { columnOf, rowEvent, shapeOf, tupleOf, UNCHANGED } from '../../test/support/row-events.ts';
+import { columnOf, dataRowOf, rowEvent, shapeOf, tupleOf, UNCHANGED } from '../../test/support/row-events.ts';
 import { compileShapeEncoder, createEnvelopeEncoder } from './envelope-encode.ts';
 import { ENVELOPE_FORMAT, MARK_FORMAT, READER_STATE_FORMAT, RECORD_HEADER_BYTES } from './event.ts';
 import { encodeRecordBatch } from './kafka-batch.ts';
 import { lsn } from './position.ts';
 import { BLOCK_CHUNK_FORMAT, CHUNK_FORMAT, encodeBlockChunk, encodeChunk } from './record-chunk.ts';
-import { createRowBlockBuilder, openRowBlock, ROW_BLOCK_FORMAT } from './row-block.ts';
+import { createRowBlockBuilder, openRowBlock, ROW_BLOCK_FORMAT, rowBlockRecords } from './row-block.ts';
 
 const hashOf = (parts: readonly (Buffer | null)[]): string => {
   const hash = createHash('sha256');
@@ -80,18 +80,52 @@ test('a chunk of the embedded log', () => {
   expect(hashOf([encodeChunk(outgoing, 0, 2, 1000n, 1_700_000_000_000)])).toBe('ef5f75586af6d731fb523e2ecdc1e3f6');
 });
 
+const blockShape = shapeOf([columnOf('id', 'bigint', 1), columnOf('body', 'text')]);
+const blockRows = [
+  ['1', 'a text'],
+  ['22', null],
+];
+
+function rowBlock(): Buffer {
+  const block = createRowBlockBuilder();
+  for (const cells of blockRows) {
+    const row = dataRowOf(cells);
+    block.add(row, 0, row.length, 1);
+  }
+  const head = { shape: blockShape, source: { name: 'shop', database: 'db' }, epoch: 2, lsn: lsn(77n), firstOrd: 6 };
+  return block.finish({ ...head, committedAtMicros: 1_700_000_000_123_456n, atMs: 1_700_000_000_500 });
+}
+
 test('a chunk of rows, and the block in it', () => {
-  expect([BLOCK_CHUNK_FORMAT, ROW_BLOCK_FORMAT]).toEqual([2, 1]);
-  const block = createRowBlockBuilder(2);
-  block.add(tupleOf(['1', 'a text']));
-  block.add(tupleOf(['22', null]));
-  const shape = shapeOf([columnOf('id', 'bigint', 1), columnOf('body', 'text')]);
-  const head = { shape, source: { name: 'shop', database: 'db' }, epoch: 2, lsn: lsn(77n), firstOrd: 6 };
-  const bytes = block.finish({ ...head, committedAtMicros: 1_700_000_000_123_456n, atMs: 1_700_000_000_500 });
-  expect(hashOf([encodeBlockChunk(bytes, 2, 1000n, 1_700_000_000_000)])).toBe('22ec46cdabf3dab4eae2cebfddc9c721');
+  expect([BLOCK_CHUNK_FORMAT, ROW_BLOCK_FORMAT]).toEqual([2, 2]);
+  const bytes = rowBlock();
+  expect(hashOf([Buffer.concat(encodeBlockChunk(bytes, 2, 1000n, 1_700_000_000_000))])).toBe(
+    '9ab81246d808ddadfb4b945b6a3b1018',
+  );
   const newer = Buffer.from(bytes);
   newer.writeUInt8(ROW_BLOCK_FORMAT + 1, 0);
-  expect(() => openRowBlock(newer)).toThrow(/format 2.*upgrade/);
+  expect(() => openRowBlock(newer)).toThrow(/format 3.*upgrade/);
+});
+
+test('a block of format 1, column by column, is read as the same rows', () => {
+  const written = [
+    'AQACAAIAAAACAAAABgAAAE0AAAAAAAAAQCIgGCQKBgAAQJ9W/rx4QgcAAACLAQAAeyJuYW1lIjoic2hvcCIsImRhdGFiYXNlIjoiZGIiLCJzaG',
+    'FwZSI6eyJzY2hlbWEiOiJwdWJsaWMiLCJ0YWJsZSI6Im9yZGVycyIsIm9pZCI6NDcxMSwidmVyc2lvbiI6NywiY29sdW1ucyI6W3sibmFtZSI6',
+    'ImlkIiwidHlwZU9pZCI6MCwidHlwZU1vZGlmaWVyIjotMSwicGdUeXBlIjoiYmlnaW50IiwiYmFzZVR5cGUiOm51bGwsImtpbmQiOiJiYXNlIi',
+    'wiZW51bUxhYmVscyI6bnVsbCwibm90TnVsbCI6ZmFsc2UsImtleVBvc2l0aW9uIjoxfSx7Im5hbWUiOiJib2R5IiwidHlwZU9pZCI6MCwidHlw',
+    'ZU1vZGlmaWVyIjotMSwicGdUeXBlIjoidGV4dCIsImJhc2VUeXBlIjpudWxsLCJraW5kIjoiYmFzZSIsImVudW1MYWJlbHMiOm51bGwsIm5vdE',
+    '51bGwiOmZhbHNlLCJrZXlQb3NpdGlvbiI6MH1dfX0DAAAABgAAAAEAAAACAAAAMTIyBgAAAP////9hIHRleHQ=',
+  ].join('');
+  const [older, now] = [openRowBlock(Buffer.from(written, 'base64')), openRowBlock(rowBlock())];
+  for (const row of [0, 1]) expect(rowBlockRecords(older)(row)).toEqual(rowBlockRecords(now)(row));
+  const texts = older.columns.map((column) =>
+    [0, 1].map((row) => {
+      const start = column.starts[row] ?? 0;
+      const length = column.lengths[row] ?? 0;
+      return length < 0 ? null : column.bytes.toString('utf8', start, start + length);
+    }),
+  );
+  expect(texts).toEqual([blockRows.map(([id]) => id), blockRows.map(([, body]) => body)]);
 });
 
 test('a Kafka record batch', () => {

@@ -1,7 +1,7 @@
 /**
  * A chunk's rows to records, at its high mark: each as it is, not at all, or as a fill row, as the key recorder says. Their
  * position is the high mark's LSN with ordinals 0, 2, 4 …, so that what the stream brings later is newer. Where the log takes
- * them, rows that go as they are go column by column, as blocks (services/log/row-block.ts).
+ * them, rows that go as they are go as the server sent them, in blocks (services/log/row-block.ts).
  */
 import type { createEnvelopeEncoder, ShapeEncoder } from '../log/envelope-encode.ts';
 import { rowEventAt } from '../log/row-event.ts';
@@ -9,9 +9,10 @@ import { RecordFlags } from '../log/event.ts';
 import type { Lsn } from '../log/position.ts';
 import { CellKind, type Tuple } from '../log/tuple.ts';
 import type { FillRow, KeyRecorder, RowFate } from './key-recorder.ts';
-import { createRowBlockBuilder, ORD_STEP, type RowBlockBuilder } from '../log/row-block.ts';
+import { createRowBlockBuilder, ORD_STEP, ROW_HEAD_BYTES } from '../log/row-block.ts';
 import { addRecord, addRowBlock, type ClaimStore, type OutgoingBatch } from './outgoing-batch.ts';
 import type { MutableTuple } from './pgoutput/read-tuple.ts';
+import { forEachRow, type RowPiece } from './row-pieces.ts';
 import { createChunkTuple, fillTuple, firstCell, type ChunkRows } from './snapshot-read.ts';
 
 export interface EmitOptions {
@@ -41,7 +42,7 @@ export interface EmittedChunk {
   readonly lastOrd: number;
 }
 
-/** Text of a block, at most: what a reader of the log holds of it at a time. */
+/** Rows of a block, at most: what a reader of the log holds of it at a time. */
 const BLOCK_BYTES_MAX = 2 * 1024 * 1024;
 /** JSON can be six times as long as its text, and has names: a row above this share of the record limit goes by itself. */
 const ROW_SHARE = 16;
@@ -55,34 +56,23 @@ export function emitChunk(chunk: ChunkRows, options: EmitOptions): EmittedChunk 
   event.after = tuple;
   const recording = recorder !== null && !recorder.isEmpty && shape.keyColumns.length > 0;
   const { taken } = options;
-  const blocks =
-    options.rowBlocks && taken === undefined && takesBlocks(shape) ? createBlockWriter(options, columns) : null;
-  const blockBytesMax = Math.min(BLOCK_BYTES_MAX, claims.recordBytesMax >> 1);
+  const blocks = options.rowBlocks && taken === undefined && takesBlocks(shape) ? createBlockWriter(options) : null;
   const rowBytesMax = Math.floor(claims.recordBytesMax / ROW_SHARE);
   let rows = 0;
   let fills = 0;
   let skipped = 0;
   let removed = 0;
   let ord = 0;
-  for (let i = 0; i < chunk.buffers.length; i++) {
-    const bytes = chunk.buffers[i] as Buffer;
-    const start = chunk.ranges[i * 2] as number;
-    const end = chunk.ranges[i * 2 + 1] as number;
-    if (blocks !== null && !recording && end - start <= rowBytesMax) {
-      if (blocks.add(bytes, firstCell(bytes, start, columns), ord) >= blockBytesMax) blocks.flush();
-      rows++;
-      ord += ORD_STEP;
-      continue;
-    }
+  const emitRow = (bytes: Buffer, start: number, end: number): void => {
     fillTuple(tuple, bytes, start, columns);
     const told = recording ? recorder.fate(encoder.key(shape, tuple).toString('latin1'), chunk.snapshot) : 'emit';
     const fate = taken === undefined ? told : fillOf(told, taken);
     if (fate === 'skip') {
       skipped++;
-      continue;
+      return;
     }
     if (blocks !== null && fate === 'emit' && end - start <= rowBytesMax) {
-      if (blocks.add(bytes, firstCell(bytes, start, columns), ord) >= blockBytesMax) blocks.flush();
+      blocks.add({ bytes, from: start - ROW_HEAD_BYTES, to: end, rows: 1 }, ord);
     } else {
       blocks?.flush();
       event.after = fate === 'emit' ? tuple : fillTupleOf(shape, tuple, fate);
@@ -93,27 +83,37 @@ export function emitChunk(chunk: ChunkRows, options: EmitOptions): EmittedChunk 
     }
     rows++;
     ord += ORD_STEP;
+  };
+  if (blocks === null || recording || chunk.rows.widest > rowBytesMax) forEachRow(chunk.rows, emitRow);
+  else {
+    for (const piece of chunk.rows.pieces) {
+      // All rows answer one query, so the first has what all have.
+      firstCell(piece.bytes, piece.from + ROW_HEAD_BYTES, columns);
+      blocks.add(piece, ord);
+      rows += piece.rows;
+      ord += piece.rows * ORD_STEP;
+    }
   }
   blocks?.flush();
   event.op = 'd';
   event.flags = 0;
   event.after = null;
   event.before = tuple;
-  for (let i = 0; i < chunk.absent.buffers.length; i++) {
-    fillTuple(tuple, chunk.absent.buffers[i] as Buffer, chunk.absent.ranges[i * 2] as number, columns);
+  forEachRow(chunk.absent, (bytes, start) => {
+    fillTuple(tuple, bytes, start, columns);
     event.ord = ord;
     const encoded = encoder.encode(shape, event);
     // What a transaction behind the snapshot did to the key is in the log already, and is what holds.
     if (recorder !== null && !recorder.isEmpty && encoded.key !== null) {
       if (recorder.fate(encoded.key.toString('latin1'), chunk.snapshot) !== 'emit') {
         skipped++;
-        continue;
+        return;
       }
     }
     addRecord(batch, encoded, { topic, partition: null, epoch, lsn, ord }, claims);
     removed++;
     ord += ORD_STEP;
-  }
+  });
   return { rows, fills, skipped, removed, lastOrd: Math.max(0, ord - ORD_STEP) };
 }
 
@@ -131,40 +131,30 @@ function takesBlocks(shape: ShapeEncoder): boolean {
 }
 
 interface BlockWriter {
-  /** The row whose cells stand at bytes[at ..). Bytes in the block in work. */
-  add(bytes: Buffer, at: number, ord: number): number;
+  /** Rows of which the first has the ordinal. A block that would grow too large is written before. */
+  add(piece: RowPiece, ord: number): void;
   flush(): void;
 }
 
-/**
- * The builder of the last chunk: its memory serves the next one of as many columns. Chunks are written one at a time; one that
- * failed half-way leaves rows behind, and its builder is not used again.
- */
-let lastBuilder: { readonly columns: number; readonly builder: RowBlockBuilder } | null = null;
-
-function builderFor(columns: number): RowBlockBuilder {
-  if (lastBuilder?.columns !== columns || lastBuilder.builder.rows > 0)
-    lastBuilder = { columns, builder: createRowBlockBuilder(columns) };
-  return lastBuilder.builder;
-}
-
-function createBlockWriter(options: EmitOptions, columns: number): BlockWriter {
-  const { shape, batch, topic, epoch, atMs } = options;
+function createBlockWriter(options: EmitOptions): BlockWriter {
+  const { shape, batch, topic, epoch, atMs, claims } = options;
   const { lsn, committedAtMicros } = options.at;
-  const builder = builderFor(columns);
+  const builder = createRowBlockBuilder();
+  const bytesMax = Math.min(BLOCK_BYTES_MAX, claims.recordBytesMax >> 1);
   let firstOrd = 0;
+  const flush = (): void => {
+    const { rows } = builder;
+    if (rows === 0) return;
+    const head = { shape: shape.shape, source: shape.source, epoch, lsn, firstOrd, committedAtMicros, atMs };
+    addRowBlock(batch, topic, builder.finish(head), rows);
+  };
   return {
-    add(bytes, at, ord) {
+    add({ bytes, from, to, rows }, ord) {
+      if (builder.bytes + to - from > bytesMax) flush();
       if (builder.rows === 0) firstOrd = ord;
-      builder.addCells(bytes, at);
-      return builder.bytes;
+      builder.add(bytes, from, to, rows);
     },
-    flush() {
-      const { rows } = builder;
-      if (rows === 0) return;
-      const head = { shape: shape.shape, source: shape.source, epoch, lsn, firstOrd, committedAtMicros, atMs };
-      addRowBlock(batch, topic, builder.finish(head), rows);
-    },
+    flush,
   };
 }
 

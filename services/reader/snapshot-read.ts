@@ -8,6 +8,7 @@ import { createTuple, type MutableTuple } from './pgoutput/read-tuple.ts';
 import { ReaderError } from './reader-error.ts';
 import type { SourceSession } from './source.ts';
 import { quoteIdent, quoteTable } from './sql-text.ts';
+import { createRowPieces, forEachRow, type RowPieces } from './row-pieces.ts';
 import { parseTid } from './snapshot-ranges.ts';
 import { parseSnapshot, type VisibleSet } from './visibility.ts';
 
@@ -31,19 +32,16 @@ export interface ChunkQuery {
   readonly absent?: string;
 }
 
-/** Rows as ranges of the socket's chunks; each is a DataRow body whose first column is the ctid. */
+/** Rows whose first cell is the ctid. */
 export interface ChunkRows {
   readonly snapshot: VisibleSet;
   /** Of the heap when it was read; 0 when `only` is false. */
   readonly relfilenode: number;
-  readonly buffers: readonly Buffer[];
-  /** start, end of each row. */
-  readonly ranges: readonly number[];
-  readonly bytes: number;
+  readonly rows: RowPieces;
   /** The limit was reached: rows behind this tid were not read. */
   readonly stoppedBehind: number | null;
-  /** Rows of `absent`, as ranges of their own. */
-  readonly absent: { readonly buffers: readonly Buffer[]; readonly ranges: readonly number[] };
+  /** Rows of `absent`. */
+  readonly absent: RowPieces;
 }
 
 /** Rows of the first fetch; the next ones are as many as surely fit, for each costs a way to the server and back. */
@@ -70,34 +68,22 @@ export async function readChunk(session: SourceSession, query: ChunkQuery, snaps
     `DECLARE chunk NO SCROLL CURSOR FOR ${sql}; ${query.only ? relfilenodeSql(query.oid) : 'SELECT 0 AS n'}`,
   );
   const relfilenode = Number(heap?.['n'] ?? 0);
-  const buffers: Buffer[] = [];
-  const ranges: number[] = [];
-  let bytes = 0;
+  const rows = createRowPieces();
   let more = true;
   let full = false;
-  let widest = 1;
   let wanted = FETCH_ROWS;
   while (more && !full) {
-    const fetched = await session.rows(`FETCH ${wanted} FROM chunk`, (buffer, start, end) => {
-      buffers.push(buffer);
-      ranges.push(start, end);
-      bytes += end - start;
-      if (end - start > widest) widest = end - start;
-    });
+    const fetched = await session.rows(`FETCH ${wanted} FROM chunk`, rows.add);
     more = fetched === wanted;
-    wanted = Math.min(FETCH_ROWS_MAX, Math.max(FETCH_ROWS, Math.floor((query.bytesMax - bytes) / widest)));
-    full = buffers.length >= query.rowsMax || bytes >= query.bytesMax;
+    const fitting = Math.floor((query.bytesMax - rows.bytes) / Math.max(1, rows.widest));
+    wanted = Math.min(FETCH_ROWS_MAX, Math.max(FETCH_ROWS, fitting));
+    full = rows.rows >= query.rowsMax || rows.bytes >= query.bytesMax;
   }
-  const absent = { buffers: [] as Buffer[], ranges: [] as number[] };
-  if (query.absent !== undefined) {
-    await session.rows(query.absent, (buffer, start, end) => {
-      absent.buffers.push(buffer);
-      absent.ranges.push(start, end);
-    });
-  }
+  const absent = createRowPieces();
+  if (query.absent !== undefined) await session.rows(query.absent, absent.add);
   await session.query('CLOSE chunk; COMMIT');
-  const stoppedBehind = more && full && query.only ? lastTid(buffers, ranges) : null;
-  return { snapshot, relfilenode, buffers, ranges, bytes, stoppedBehind, absent };
+  const stoppedBehind = more && full && query.only ? lastTid(rows) : null;
+  return { snapshot, relfilenode, rows, stoppedBehind, absent };
 }
 
 export async function relfilenodeOf(session: SourceSession, oid: number): Promise<number> {
@@ -109,11 +95,12 @@ function relfilenodeSql(oid: number): string {
   return `SELECT pg_relation_filenode(${oid}::int8::oid)::int8 AS n`;
 }
 
-function lastTid(buffers: readonly Buffer[], ranges: readonly number[]): number {
-  const buffer = buffers.at(-1) as Buffer;
-  const start = ranges.at(-2) as number;
-  const length = buffer.readInt32BE(start + 2);
-  return parseTid(buffer.toString('latin1', start + 6, start + 6 + length));
+function lastTid(rows: RowPieces): number {
+  let tid = 0;
+  forEachRow({ pieces: rows.pieces.slice(-1) }, (bytes, start) => {
+    tid = parseTid(bytes.toString('latin1', start + 6, start + 6 + bytes.readInt32BE(start + 2)));
+  });
+  return tid;
 }
 
 export function createChunkTuple(columns: number): MutableTuple {

@@ -185,7 +185,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
       const giveUp = (): void => settle('again');
       unwritten.add(giveUp);
       return {
-        rows: rows.buffers.length + rows.absent.buffers.length,
+        rows: rows.rows.rows + rows.absent.rows,
         write() {
           unwritten.delete(giveUp);
           const lastOrd = writeChunk(route, task, rows, at);

@@ -1,7 +1,7 @@
 /**
  * PostgreSQL's message framing, from socket chunks: byte tag, int32 length (with itself), body.
  * Source: PostgreSQL docs, "Message Formats". Pure; frames inside one chunk are passed on without a copy, a frame over
- * several chunks is put together once, whatever their number.
+ * several chunks is put together once, whatever their number, and nothing else of them.
  */
 import { ReaderError } from './reader-error.ts';
 
@@ -32,8 +32,8 @@ export function createFrameSplitter(handle: FrameHandler): FrameSplitter {
     return length + 1;
   };
 
-  const drain = (bytes: Buffer): void => {
-    let at = 0;
+  const drain = (bytes: Buffer, from: number): void => {
+    let at = from;
     while (bytes.length - at >= HEADER_BYTES) {
       const total = frameBytes(bytes, at);
       if (bytes.length - at < total) {
@@ -49,25 +49,34 @@ export function createFrameSplitter(handle: FrameHandler): FrameSplitter {
     }
   };
 
-  return {
-    push(chunk) {
-      if (pending === 0) {
-        drain(chunk);
-        return;
-      }
-      parts.push(chunk);
-      pending += chunk.length;
-      if (wanted === 0 && pending >= HEADER_BYTES) {
-        const joined = Buffer.concat(parts, pending);
+  /** Adds to the frame in work what it lacks of its header, then of itself. Returns where the rest of the chunk begins. */
+  const complete = (chunk: Buffer): number => {
+    let at = 0;
+    while (pending > 0) {
+      const goal = wanted === 0 ? HEADER_BYTES : wanted;
+      const taken = Math.min(goal - pending, chunk.length - at);
+      if (taken > 0) parts.push(chunk.subarray(at, at + taken));
+      pending += taken;
+      at += taken;
+      if (pending < goal) break;
+      const joined = Buffer.concat(parts, pending);
+      if (wanted === 0) {
         parts = [joined];
         wanted = frameBytes(joined, 0);
+        continue;
       }
-      if (wanted === 0 || pending < wanted) return;
-      const joined = Buffer.concat(parts, pending);
       parts = [];
       pending = 0;
       wanted = 0;
-      drain(joined);
+      handle(joined[0] as number, joined, HEADER_BYTES, joined.length);
+    }
+    return at;
+  };
+
+  return {
+    push(chunk) {
+      const at = complete(chunk);
+      if (at < chunk.length) drain(chunk, at);
     },
     get pendingBytes() {
       return pending;

@@ -21,7 +21,7 @@ import { LogError, type EventLog, type OutgoingRecord } from '../../services/log
 import { compileShapeEncoder, createEnvelopeEncoder } from '../../services/log/envelope-encode.ts';
 import { lsn, type LogOffset } from '../../services/log/position.ts';
 import { createRowBlockBuilder } from '../../services/log/row-block.ts';
-import { columnOf, rowEvent, shapeOf, tupleOf } from '../support/row-events.ts';
+import { columnOf, rowEvent, shapeOf, dataRowOf, tupleOf } from '../support/row-events.ts';
 
 let directory: string;
 const opened: EventLog[] = [];
@@ -350,8 +350,11 @@ describe('a block of rows', () => {
   const shape = shapeOf([columnOf('id', 'bigint', 1), columnOf('body', 'text')]);
   const source = { name: 'p', database: 'd' };
   function blockOf(from: number, count: number): OutgoingRecord {
-    const builder = createRowBlockBuilder(2);
-    for (let i = from; i < from + count; i++) builder.add(tupleOf([String(i), i % 3 === 0 ? null : `body ${i} "é"`]));
+    const builder = createRowBlockBuilder();
+    for (let i = from; i < from + count; i++) {
+      const row = dataRowOf([String(i), i % 3 === 0 ? null : `body ${i} "é"`]);
+      builder.add(row, 0, row.length, 1);
+    }
     const head = { shape, source, epoch: 1, lsn: lsn(500n), firstOrd: from * 2, committedAtMicros: 9n, atMs: 7 };
     return { topic: 'rows', key: null, value: builder.finish(head), header: null, partition: 0, rows: count };
   }

@@ -49,6 +49,21 @@ export function tupleOf(cells: readonly CellText[]): Tuple {
   return { bytes: Buffer.concat(parts), kinds, starts, ends };
 }
 
+/** The message in which PostgreSQL sends a row of a snapshot; its first cell is the row's place in the heap. */
+export function dataRowOf(cells: readonly (string | Buffer | symbol | null)[]): Buffer {
+  const parts = ['(0,1)', ...cells].flatMap((cell) => {
+    const length = Buffer.alloc(4);
+    const text = cell === null || typeof cell === 'symbol' ? null : Buffer.from(cell);
+    length.writeInt32BE(text?.length ?? -1);
+    return text === null ? [length] : [length, text];
+  });
+  const body = Buffer.concat(parts);
+  const head = Buffer.from('D____cc');
+  head.writeUInt32BE(body.length + 6, 1);
+  head.writeUInt16BE(cells.length + 1, 5);
+  return Buffer.concat([head, body]);
+}
+
 export function rowEvent(change: Partial<RowEvent>): RowEvent {
   return {
     op: 'c',

@@ -218,10 +218,9 @@ function monthDays(year: number, month: number): number {
   return month === 4 || month === 6 || month === 9 || month === 11 ? 30 : 31;
 }
 
-/** Whether every cell is UTF-8 by itself. A database in SQL_ASCII may send anything. */
-export function isCleanText(column: BlockColumn, from: number, to: number): boolean {
-  const { bytes, starts, lengths } = column;
-  if (!isUtf8(bytes.subarray(column.from, column.to))) return false;
+/** Whether every cell of a gathered column is UTF-8 by itself: all of them in the first `end` bytes. A database in SQL_ASCII may send anything. */
+export function isCleanText({ bytes, starts, lengths }: BlockColumn, end: number, from: number, to: number): boolean {
+  if (!isUtf8(bytes.subarray(0, end))) return false;
   for (let row = from; row < to; row++)
     if ((lengths[row] as number) > 0 && ((bytes[starts[row] as number] as number) & 0xc0) === 0x80) return false;
   return true;
