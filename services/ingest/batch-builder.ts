@@ -44,6 +44,28 @@ export interface BuildOptions {
 }
 
 export async function buildBatch(options: BuildOptions): Promise<IngestBatch> {
+  const { decoded, ranges } = await decodePlan(options);
+  return assembleBatch(headOf(options), decoded, ranges);
+}
+
+export function headOf(options: Omit<BatchHead, 'topic' | 'timestampMs'> & { readonly plan: BatchPlan }): BatchHead {
+  const { queryId, queryName, schemaName, tableName, mark, plan } = options;
+  return { queryId, queryName, schemaName, tableName, mark, topic: plan.topic, timestampMs: plan.timestampMs };
+}
+
+/** The offsets of a plan. */
+export type PlannedOffsets = Pick<BatchPlan, 'topic' | 'from' | 'to'>;
+
+export type DecodePlanOptions = Omit<BuildOptions, 'queryId' | 'queryName' | 'mark' | 'plan'> & {
+  readonly plan: PlannedOffsets;
+};
+
+export interface DecodedPlan {
+  readonly decoded: DecodedColumns;
+  readonly ranges: readonly OffsetRange[];
+}
+
+export async function decodePlan(options: DecodePlanOptions): Promise<DecodedPlan> {
   const { plan, shapes, tablePlan } = options;
   const decoder = new BatchDecoder({
     table: `${options.schemaName}.${options.tableName}`,
@@ -66,19 +88,17 @@ export async function buildBatch(options: BuildOptions): Promise<IngestBatch> {
     ranges.push({ topic: plan.topic, partition, from, to });
     for await (const batch of readRange(options, partition, from, to, true)) decoder.add(batch);
   }
-  const { queryId, queryName, schemaName, tableName, mark } = options;
-  const head = { queryId, queryName, schemaName, tableName, mark, topic: plan.topic, timestampMs: plan.timestampMs };
-  return assembleBatch(head, decoder.finish(), ranges);
+  return { decoded: decoder.finish(), ranges };
 }
 
-function recordsOf({ from, to }: BatchPlan): number {
+function recordsOf({ from, to }: PlannedOffsets): number {
   let records = 0;
   for (const [partition, first] of from) records += Math.max(0, Number((to.get(partition) ?? first) - first));
   return records;
 }
 
 export async function* readRange(
-  options: Pick<BuildOptions, 'reader' | 'lake' | 'shapes' | 'plan' | 'readBytesMax'>,
+  options: Pick<DecodePlanOptions, 'reader' | 'lake' | 'shapes' | 'plan' | 'readBytesMax'>,
   partition: number,
   from: LogOffset,
   to: LogOffset,

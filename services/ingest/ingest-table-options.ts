@@ -32,6 +32,8 @@ export interface IngestTableOptions {
   readonly contracts: ContractBook;
   readonly limits: Omit<PlanLimits, 'barrier'>;
   readonly readBytesMax: number;
+  /** Memory for a batch decoded ahead, and the way to give it back; null = there is none. Absent: nothing is decoded ahead. */
+  readonly spare?: (bytes: number) => (() => void) | null;
   readonly awaitingBytesMax: number;
   /** Asks the reader for rows; null = nobody can be asked, and an event without base parks. */
   readonly requestRows?: RequestRows | null;

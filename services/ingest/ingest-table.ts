@@ -17,7 +17,8 @@ import { createAwaiting } from './awaiting.ts';
 import type { Awaiting } from './awaiting.ts';
 import { rebuildAwaiting } from './awaiting-rebuild.ts';
 import { createBaseRequests } from './base-requests.ts';
-import { buildBatch } from './batch-builder.ts';
+import { assembleBatch, buildBatch, headOf } from './batch-builder.ts';
+import { decodeAhead, leavesNothing, stillHolds, type DecodedAhead } from './decode-ahead.ts';
 import type { RecordDecoder } from './decode-batch.ts';
 import { foreignDecoder } from './foreign-topics.ts';
 import type { IngestBatch } from './ingest-batch.ts';
@@ -183,34 +184,51 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     return { ...plan, conf: { ...plan.conf, 'sluice.contract': now.contract.hash, 'sluice.schema': now.schemaHash } };
   }
 
-  async function build(plan: BatchPlan): Promise<IngestBatch> {
+  async function build(plan: BatchPlan, ahead: DecodedAhead | null): Promise<IngestBatch> {
+    ahead?.release();
     const mark = markFromConf(plan.conf, topic);
     snapshotting = mark.snapshotting.includes(`${schemaName}.${tableName}`);
     current = { plan, mark };
+    const using = tablePlan ?? (await usePlan());
+    const head = { queryId: await checkpoint.id(), queryName, schemaName, tableName, mark, plan };
+    if (ahead !== null && stillHolds(ahead, held, using)) {
+      working = ahead.left;
+      return assembleBatch(headOf(head), ahead.decoded, ahead.ranges);
+    }
     working = {
       parkedKeys: held.parkedKeys.size === 0 ? createParkedKeys() : held.parkedKeys.clone(),
       awaiting: held.awaiting.events === 0 ? createAwaiting(options.awaitingBytesMax) : held.awaiting.clone(),
     };
-    const using = tablePlan ?? (await usePlan());
     return buildBatch({
-      queryId: await checkpoint.id(),
-      queryName: queryName,
-      schemaName,
-      tableName,
-      reader: options.reader,
-      lake: options.lake,
-      shapes,
-      decode: decoder(using),
+      ...head,
+      ...decoding(using),
       plan,
-      tablePlan: using,
       evolve: (next, standing) => contracts.evolve(standing, next, lakeSchema, next.version !== shape().version),
       ...working,
       snapshotting,
       asked: requests.pending,
-      mark,
-      readBytesMax: options.readBytesMax,
       resolvedLsn: committed?.lsn ?? 0n,
     });
+  }
+
+  const decoding = (using: TablePlan) => ({
+    reader: options.reader,
+    lake: options.lake,
+    shapes,
+    decode: decoder(using),
+    tablePlan: using,
+    readBytesMax: options.readBytesMax,
+  });
+
+  function begin({ from, to, bytesEstimate }: Planned): Promise<DecodedAhead | null> | null {
+    if (foreign !== null || current === null || tablePlan === null) return null;
+    if (!leavesNothing(held) || !leavesNothing(working)) return null;
+    const release = options.spare?.(bytesEstimate) ?? null;
+    if (release === null) return null;
+    const plan = { topic, from, to };
+    const left = { parkedKeys: createParkedKeys(), awaiting: createAwaiting(options.awaitingBytesMax) };
+    const own = { schemaName, tableName, plan, snapshotting: true, resolvedLsn: current.mark.lsn };
+    return decodeAhead({ ...own, ...decoding(tablePlan), ...left }, release);
   }
 
   function positionAfter(batch: IngestBatch, awaiting: Awaiting): StreamPosition {
@@ -259,10 +277,12 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     quarantineTopic: quarantineTopic(name, schemaName, tableName),
     state: () => ({ ...working, snapshotting, asks: requests.able(shape()) }),
     position: positionAfter,
+    // In a turn of its own: the merge writer hands the batch to its thread first.
+    onWriting: () => void setImmediate(() => query.beginNext()),
     failpoint: options.failpoint,
     onResult: take,
   });
-  const query: Query = createQuery<IngestBatch>({
+  const query: Query = createQuery<IngestBatch, DecodedAhead>({
     name: queryName,
     runId: options.runId,
     topic,
@@ -282,6 +302,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     hasLeftovers: (atEnd) =>
       (lacksTable() || (atEnd && requests.unasked(held.awaiting))) && isComplete(timeline, schemaName, tableName),
     build,
+    begin,
     sink: async (batch, batchId) => {
       result = null;
       await sink(batch, batchId);
@@ -364,9 +385,10 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     lacksRows: () => held.awaiting.events > 0 && isComplete(timeline, schemaName, tableName),
     lacksTable: () => lacksTable() && isComplete(timeline, schemaName, tableName),
     lastResult: () => last,
-    close() {
+    async close() {
       requests.close();
-      return target.close();
+      await query.dropBegun();
+      await target.close();
     },
   };
 }

@@ -53,6 +53,8 @@ export interface MergeSinkOptions {
   };
   /** Position after the batch; the hold-back offsets are asked when the awaiting events are known. */
   readonly position: (batch: IngestBatch, awaiting: Awaiting) => StreamPosition;
+  /** The batch is settled but for its files. */
+  readonly onWriting?: () => void;
   readonly failpoint: (name: string) => Promise<void> | void;
   readonly onResult: (result: SinkResult) => void;
 }
@@ -186,6 +188,7 @@ async function commitPrepared(
     waiting: waiting.length,
   });
   checkLedger(ledger, `table ${batch.schemaName}.${batch.tableName}, batch ${batchId}`);
+  options.onWriting?.();
   const merge = await table.commit(prepared, {
     txns: txnsOf(options.name, batchId, position, options.topic()),
     follows: (txnVersion) =>

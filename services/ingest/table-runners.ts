@@ -124,6 +124,7 @@ export function createTableRunners(parts: TableRunnersOptions): TableRunners {
       name,
       target,
       awaitingBytesMax: Math.max(64 * MIB, options.memoryBytes),
+      spare: parts.budget.spare,
       requestRows: options.requestRows ?? null,
       publish: publisher === null ? null : (records) => publisher.publish(records),
       failpoint,
