@@ -51,14 +51,20 @@ function zstdPage(input: Uint8Array, sizeBytes: number): Uint8Array {
 
 /** Copies `length` bytes within `out` from `from` to `to`, byte by byte in effect: a match may overlap its own output. */
 function copyMatch(out: Uint8Array, from: number, to: number, length: number): void {
-  if (to - from >= length && length > 16) out.copyWithin(to, from, from + length);
-  else for (let i = 0; i < length; i++) out[to + i] = out[from + i] ?? 0;
+  const distance = to - from;
+  if (length <= 24) for (let i = 0; i < length; i++) out[to + i] = out[from + i] as number;
+  else if (distance >= length) out.copyWithin(to, from, from + length);
+  else if (distance === 1) out.fill(out[from] as number, to, to + length);
+  // What repeats is there once; each copy makes it twice as long.
+  else
+    for (let done = 0, part = distance; done < length; done += part, part = Math.min(distance + done, length - done))
+      out.copyWithin(to + done, from, from + Math.min(part, length - done));
 }
 
 function copyLiteral(input: Uint8Array, from: number, out: Uint8Array, to: number, length: number): void {
   if (from + length > input.length || to + length > out.length) throw new PageFault('a literal runs past its page');
   if (length > 32) out.set(input.subarray(from, from + length), to);
-  else for (let i = 0; i < length; i++) out[to + i] = input[from + i] ?? 0;
+  else for (let i = 0; i < length; i++) out[to + i] = input[from + i] as number;
 }
 
 /** Snappy raw format: https://github.com/google/snappy/blob/main/format_description.txt */
@@ -91,16 +97,20 @@ export function snappyDecompress(input: Uint8Array, sizeBytes: number): Uint8Arr
       continue;
     }
     let offset: number;
+    // The two usual kinds without a call.
     if (kind === 1) {
-      offset = ((tag >> 5) << 8) | littleEndian(input, pos, 1);
+      offset = ((tag >> 5) << 8) | (input[pos++] ?? 0);
       length = (length & 7) + 4;
-      pos += 1;
-    } else {
-      const width = kind === 2 ? 2 : 4;
-      offset = littleEndian(input, pos, width);
+    } else if (kind === 2) {
+      offset = (input[pos] ?? 0) | ((input[pos + 1] ?? 0) << 8);
       length += 1;
-      pos += width;
+      pos += 2;
+    } else {
+      offset = littleEndian(input, pos, 4);
+      length += 1;
+      pos += 4;
     }
+    if (pos > input.length) throw new PageFault('a compressed page ends early');
     if (offset === 0 || offset > at || at + length > size) throw new PageFault('a snappy copy points outside its page');
     copyMatch(out, at - offset, at, length);
     at += length;

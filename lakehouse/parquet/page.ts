@@ -92,7 +92,8 @@ function pickedPage(
 ): DataPage {
   const { maxDef } = node;
   const base = { count: picks.length, rowCount: picks.length, maxDef, reps: null };
-  if (defs === null) {
+  // Most columns hold no NULL, though they may: then an entry is a value.
+  if (defs === null || isAll(defs, maxDef)) {
     const needed = (picks.at(-1) ?? -1) + 1;
     return { ...base, defs: null, values: dataValues(encoding, cursor, needed, node, dictionary, picks) };
   }
@@ -110,6 +111,11 @@ function pickedPage(
   const needed = found === 0 ? 0 : (dense[found - 1] ?? 0) + 1;
   const values = dataValues(encoding, cursor, needed, node, dictionary, dense.subarray(0, found));
   return { ...base, defs: found === picks.length ? null : kept, values };
+}
+
+function isAll(levels: Uint8Array, level: number): boolean {
+  for (let i = 0; i < levels.length; i++) if (levels[i] !== level) return false;
+  return true;
 }
 
 interface Levels {
@@ -175,7 +181,10 @@ function dataValues(
     const width = cursor.bytes[cursor.pos++] ?? 0;
     const indices = new Int32Array(count);
     readHybrid(cursor, width, count, indices);
-    return gatherValues(values, picks === null ? indices : picks.map((pick) => indices[pick] ?? 0));
+    if (picks === null) return gatherValues(values, indices);
+    const picked = new Int32Array(picks.length);
+    for (let i = 0; i < picks.length; i++) picked[i] = indices[picks[i] as number] as number;
+    return gatherValues(values, picked);
   }
   const values = otherValues(encoding, cursor, count, node, picks !== null);
   return picks === null ? values : gatherValues(values, picks);

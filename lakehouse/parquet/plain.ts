@@ -49,19 +49,26 @@ export function pickPlain(cursor: ByteCursor, picks: Int32Array, node: FileNode)
   const last = picks.length === 0 ? -1 : (picks[picks.length - 1] ?? 0);
   const { type } = node.element;
   if (type === 'BYTE_ARRAY') return pickStrings(cursor, picks);
-  const width = type === 'INT96' ? 12 : (node.element.type_length ?? 0);
-  // Numbers: one copy of the page and a gather of words beat a copy of bytes a value.
-  if (type !== 'INT96' && type !== 'FIXED_LEN_BYTE_ARRAY')
+  const width = FIXED_BYTES[type ?? ''] ?? node.element.type_length ?? 0;
+  // Bits, and numbers few and far between: one copy of the page and a gather beat a copy of bytes a value.
+  if (type === 'BOOLEAN' || (picks.length * DENSE_ROWS < last && type !== 'INT96' && type !== 'FIXED_LEN_BYTE_ARRAY'))
     return gatherValues(plainValues(cursor, last + 1, node), picks);
   if (cursor.pos + (last + 1) * width > cursor.bytes.length) throw new PageFault('a page ends within its values');
   const bytes = new Uint8Array(picks.length * width);
   let at = 0;
-  for (let i = 0; i < picks.length; i++) {
-    const from = cursor.pos + (picks[i] ?? 0) * width;
-    at = copyBytes(cursor.bytes, from, from + width, bytes, at);
+  for (let i = 0; i < picks.length;) {
+    const first = picks[i] as number;
+    let end = first + 1;
+    while (++i < picks.length && picks[i] === end) end++;
+    // Between the rows that a deletion vector hides, values go as one.
+    at = copyBytes(cursor.bytes, cursor.pos + first * width, cursor.pos + end * width, bytes, at);
   }
   return plainValues({ bytes, pos: 0 }, picks.length, node);
 }
+
+const FIXED_BYTES: Readonly<Record<string, number>> = { INT32: 4, INT64: 8, INT96: 12, FLOAT: 4, DOUBLE: 8 };
+/** Rows a pick above which the picks are single ones. */
+const DENSE_ROWS = 4;
 
 function pickStrings(cursor: ByteCursor, picks: Int32Array): LeafValues {
   const { bytes } = cursor;
