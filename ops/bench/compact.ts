@@ -5,13 +5,15 @@ import { join } from 'node:path';
 import { openMergeTable } from '../../lakehouse/merge/merge-writer.ts';
 import type { MergeBatch } from '../../lakehouse/merge/merge.ts';
 import { createFileStore } from '../../lakehouse/store/file-store.ts';
-import { openSnapshot } from '../../lakehouse/table/snapshot.ts';
 import { batchSource } from './merge-batches.ts';
 
 export interface CompactBenchResult {
   readonly tableRows: number;
-  readonly filesBefore: number;
-  readonly filesAfter: number;
+  /** Taken by the compaction, and what it wrote for them; files of the batches beside it are in neither. */
+  readonly filesRewritten: number;
+  readonly filesWritten: number;
+  readonly bytesRewritten: number;
+  readonly bytesWritten: number;
   readonly rowsPurged: number;
   readonly rewrittenRowsPerSecond: number;
   readonly batchMsAlone: number;
@@ -46,7 +48,6 @@ export async function benchCompact(tableRows = 1_000_000): Promise<CompactBenchR
       await write(source.load(Math.min(step, tableRows - loaded)));
     const alone: number[] = [];
     for (let i = 0; i < BATCHES; i++) alone.push(await write(mixed()));
-    const filesBefore = (await openSnapshot(store)).files.count;
     const from = performance.now();
     let running = true;
     const compacting = table.optimize({ fileBytesMax: FILE_BYTES }).finally(() => (running = false));
@@ -54,11 +55,12 @@ export async function benchCompact(tableRows = 1_000_000): Promise<CompactBenchR
     while (running) beside.push(await write(mixed()));
     const done = await compacting;
     const seconds = (performance.now() - from) / 1000;
-    const snapshot = await openSnapshot(store);
     return {
       tableRows,
-      filesBefore,
-      filesAfter: snapshot.files.count,
+      filesRewritten: done.filesRemoved,
+      filesWritten: done.filesAdded,
+      bytesRewritten: done.bytesRemoved,
+      bytesWritten: done.bytesAdded,
       rowsPurged: done.rowsPurged,
       rewrittenRowsPerSecond: Math.round((tableRows + BATCHES * 2_000) / seconds),
       batchMsAlone: median(alone),

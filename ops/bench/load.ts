@@ -1,17 +1,17 @@
 /**
  * Initial load, from the start of `sluice run --available-now` to the last commit: a table of a PostgreSQL that is never
  * written to meanwhile, the embedded log, a lake on this disk. Beside it, on the same rows in the same run, what needs no
- * pipeline at all: PostgreSQL's own `COPY … TO`, through a pipe, into DuckDB's Parquet writer.
+ * pipeline at all: PostgreSQL's own `COPY … TO`, through a pipe, into DuckDB's Parquet writer. Each is a process of its own,
+ * and its start is in its time.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { DuckDBInstance } from '@duckdb/node-api';
+import { extname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { startPostgres } from '../local/postgres.ts';
 import { parseConnection } from '../../services/reader/connection.ts';
 import { openPostgresSource } from '../../services/reader/pg-source.ts';
-import type { SourceSession } from '../../services/reader/source.ts';
 
 export interface LoadBench {
   readonly rows: number;
@@ -41,8 +41,8 @@ export async function benchLoad(rows: number, cli: readonly string[] = ownComman
     await session.query(`insert into public.bench select g, g % 1000, g * 7, 'customer ' || g, md5(g::text), (g % 100000) / 100.0,
       timestamptz '2026-01-01' + g * interval '1 second', g % 2 = 0, g / 3.0, jsonb_build_object('n', g) from generate_series(1, ${rows}) g`);
     await session.query('vacuum analyze public.bench');
-    const copySeconds = await copyIntoParquet(session, home);
     await session.close();
+    const copySeconds = await copyIntoParquet(server.url, home);
     const config = join(home, 'sluice.yaml');
     writeFileSync(
       config,
@@ -71,23 +71,15 @@ function ownCommand(): string[] {
 }
 
 /** A named pipe stands between the two: what `COPY … TO STDOUT | duckdb` does, less a client in the middle. */
-async function copyIntoParquet(session: SourceSession, home: string): Promise<number> {
+async function copyIntoParquet(url: string, home: string): Promise<number> {
   const folder = join(home, 'copy');
   mkdirSync(folder);
   // The server may run as another account.
   for (const open of [home, folder]) chmodSync(open, 0o777);
-  const pipe = join(folder, 'rows.csv');
-  execFileSync('mkfifo', ['-m', '666', pipe]);
-  const duckdb = await (await DuckDBInstance.create(':memory:')).connect();
-  const started = process.hrtime.bigint();
-  const copied = session.query(`copy public.bench to '${pipe}' (format csv)`);
-  await duckdb.run(`copy (select * from read_csv('${pipe}', header = false, auto_detect = false, delim = ',', quote = '"', escape = '"',
-    columns = {'id': 'BIGINT', 'a': 'INTEGER', 'b': 'BIGINT', 'c': 'VARCHAR', 'd': 'VARCHAR', 'e': 'DECIMAL(12,2)',
-      'f': 'TIMESTAMPTZ', 'g': 'BOOLEAN', 'h': 'DOUBLE', 'i': 'VARCHAR'})) to '${join(folder, 'rows.parquet')}' (format parquet)`);
-  await copied;
-  const seconds = Number(process.hrtime.bigint() - started) / 1e9;
-  duckdb.closeSync();
-  return seconds;
+  execFileSync('mkfifo', ['-m', '666', join(folder, 'rows.csv')]);
+  const script = fileURLToPath(new URL(`./copy-into-parquet${extname(import.meta.url)}`, import.meta.url));
+  const command = [process.execPath, ...process.execArgv, script, folder];
+  return (await runToEnd(command, { ...process.env, PGURL: url })).seconds;
 }
 
 interface Ended {
@@ -96,10 +88,10 @@ interface Ended {
   readonly rssBytes: number;
 }
 
-async function runToEnd(command: readonly string[]): Promise<Ended> {
+async function runToEnd(command: readonly string[], env = process.env): Promise<Ended> {
   const [file = '', ...args] = command;
   const started = process.hrtime.bigint();
-  const child = spawn(file, args, { stdio: ['ignore', 'ignore', 'pipe'] });
+  const child = spawn(file, args, { stdio: ['ignore', 'ignore', 'pipe'], env });
   let said = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     said = (said + text).slice(-4_000);
@@ -117,7 +109,7 @@ async function runToEnd(command: readonly string[]): Promise<Ended> {
   });
   clearInterval(look);
   const seconds = Number(process.hrtime.bigint() - started) / 1e9;
-  if (code !== 0) throw new Error(`the load ended with exit code ${code}: ${said}`);
+  if (code !== 0) throw new Error(`${args.join(' ')} ended with exit code ${code}: ${said}`);
   return { seconds, cpuSeconds, rssBytes };
 }
 

@@ -59,7 +59,8 @@ export interface MergeBenchResult {
 const SIZES = [100_000, 1_000_000, 10_000_000];
 const UPDATES = 8_000;
 const INSERTS = 2_000;
-const WARM_UP = 5;
+/** So many until the code that merges is compiled: a service has merged for hours. */
+const WARM_UP = 20;
 /** With keys all over a large table each of them reads nearly all pages of it: few are enough. */
 const FEED_BATCHES = 3;
 const LOAD_ROWS = 250_000;
