@@ -210,6 +210,8 @@ async function mustConvert(
   if (mappingMode(snapshot.metadata) !== 'none' || usesType(read, 'void') || usesType(read, 'variant')) return true;
   if (snapshot.schema.fields.some((field) => VIRTUAL.has(field.name.toLowerCase()))) return true;
   if (files.some(({ path }) => OLD_LZ4.test(path))) return true;
+  // A count alone reads no column.
+  if (fields.length === 0) return false;
   const wantsLists = fields.some((field) => hasList(field.type));
   const names = new Set(fields.map(({ name }) => name.toLowerCase()));
   // A writer keeps to its encodings: a few files tell, and to look into each costs as much as a small query.
