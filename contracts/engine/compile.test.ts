@@ -8,8 +8,8 @@ import { ContractError, parseContract } from './parse.ts';
 
 const HEAD = 'apiVersion: v3.1.0\nkind: DataContract\nid: shop.public.t\nversion: 1.0.0\nstatus: active\n';
 
-function gate(columns: string, table = '', options: GateOptions = {}): Gate {
-  const text = `${HEAD}schema:\n  - name: t\n${table}    properties:\n      - {name: id, logicalType: integer, physicalType: bigint, primaryKey: true, required: true}\n${columns}`;
+function gate(columns: string, table = '', options: GateOptions = {}, api = 'v3.1.0'): Gate {
+  const text = `${HEAD.replace('v3.1.0', api)}schema:\n  - name: t\n${table}    properties:\n      - {name: id, logicalType: integer, physicalType: bigint, primaryKey: true, required: true}\n${columns}`;
   const { contract, findings } = parseContract(text, 't.odcs.yaml');
   if (contract === null) throw new ContractError(findings);
   return compileGate(contract, null, options);
@@ -114,6 +114,37 @@ describe('options', () => {
     expect(outcome(subject, { v: '-0.01' })).toEqual(['BOUND minimum:v quarantine']);
     expect(outcome(subject, { v: '-0.00' })).toEqual([]);
     expect(outcome(subject, { v: '1000.500' })).toEqual(['BOUND exclusiveMaximum:v quarantine']);
+  });
+
+  it.each([
+    ['u8', 'integer', [0, 255], [-1, 256]],
+    ['i8', 'bigint', [-128, 127], [-129, 128]],
+    ['u32', 'bigint', [4_294_967_295], [4_294_967_296, -1]],
+    ['u64', "'numeric(20,0)'", ['18446744073709551615'], ['18446744073709551616', '-1']],
+    ['i64', 'bigint', [9_223_372_036_854_775_807n], []],
+  ] as const)('takes the format %s of %s for a range', (format, type, good, bad) => {
+    const subject = gate(
+      `      - {name: v, logicalType: integer, logicalTypeOptions: {format: ${format}}, physicalType: ${type}}\n`,
+    );
+    for (const v of good) expect(outcome(subject, { v })).toEqual([]);
+    for (const v of bad) expect(outcome(subject, { v })).toEqual([expect.stringMatching(/^BOUND (?:min|max)imum:v/)]);
+  });
+
+  it('tests keys of maps, and days and formats inside documents', () => {
+    const subject = gate(
+      '      - {name: m, logicalType: map, physicalType: jsonb, map: {key: {logicalType: string, logicalTypeOptions: {maxLength: 1}}, value: {logicalType: integer, logicalTypeOptions: {format: u8}}}}\n' +
+        "      - {name: d, logicalType: object, physicalType: jsonb, properties: [{name: day, logicalType: date, logicalTypeOptions: {minimum: '1900-01-01', exclusiveMaximum: '2000-01-01'}}]}\n",
+      '',
+      {},
+      'v3.2.0',
+    );
+    const fault = (row: GateRow): string | undefined =>
+      subject.check('insert', { id: 1, m: null, d: null, ...row })?.[0]?.message;
+    expect(fault({ m: '{"a":255}', d: '{"day":"1999-12-31"}' })).toBeUndefined();
+    expect(fault({ m: '{"ab":1}' })).toBe('expected {key}: text of 0 to 1 characters');
+    expect(fault({ m: '{"a":256}' })).toBe('expected {}: at most 255');
+    expect(fault({ d: '{"day":"1899-12-31"}' })).toBe('expected day: at least 1900-01-01');
+    expect(fault({ d: '{"day":"2000-01-01"}' })).toBe('expected day: below 2000-01-01');
   });
 
   it('compares int64 beyond 2^53 exactly', () => {

@@ -22,6 +22,7 @@ export function lintColumn(column: Column, report: Report): void {
   lintTypes(column, report);
   lintBounds(column, report);
   lintFormat(column, report);
+  lintInside(column, report);
   if (column.keyPosition > 0 && !column.required)
     report(column.path, 'KEY_NULLABLE', 'a key column should say required: true', { level: 'warning' });
   if (column.required && column.onUnrepresentable === 'null')
@@ -66,6 +67,36 @@ function lintNested(column: Column, report: Report): void {
   lintFormat(column, report);
   for (const nested of [column.items, column.mapKey, column.mapValue, ...column.properties])
     if (nested !== null) lintNested(nested, report);
+}
+
+/** hstore, xml, composites: PostgreSQL's text, which the gate does not take apart. A rule that is not carried out must not look as if it were. */
+function lintInside(column: Column, report: Report): void {
+  if (column.physicalType === null || !parsePgType(column.physicalType).known) return;
+  const { wire, json } = mapPgText(column.physicalType);
+  const inner = [column.items, column.mapKey, column.mapValue, ...column.properties].filter((part) => part !== null);
+  if (wire !== 'text' || json || !inner.some(saysWhatPasses)) return;
+  report(
+    column.path,
+    'INSIDE_NOT_ENFORCED',
+    `what the contract asks of the inside of a ${column.physicalType} documents only: it is kept as text, and not tested`,
+    {
+      level: 'warning',
+      hint: 'tested is the inside of json, jsonb and arrays; of others a CEL rule can test the text',
+    },
+  );
+}
+
+const KEPT_AS: ReadonlySet<string> = new Set(['format', 'timezone', 'defaultTimezone']);
+function saysWhatPasses(column: Column): boolean {
+  return (
+    column.required ||
+    column.allowedValues !== null ||
+    column.nestedRules.length > 0 ||
+    Object.keys(column.options).some((name) => !KEPT_AS.has(name)) ||
+    [column.items, column.mapKey, column.mapValue, ...column.properties].some(
+      (part) => part !== null && saysWhatPasses(part),
+    )
+  );
 }
 
 /** `invalidValues` as a closed list: part of the element's own checks. */

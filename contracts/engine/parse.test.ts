@@ -75,6 +75,24 @@ describe('parseContract', () => {
   });
 
   it.each([
+    ['hstore', 'map: {key: {logicalType: string}, value: {logicalType: string, required: true}}', true],
+    ['hstore', 'map: {key: {logicalType: string}, value: {logicalType: string}}', false],
+    ['jsonb', 'map: {key: {logicalType: string}, value: {logicalType: string, required: true}}', false],
+  ])('warns of conditions inside of what is kept as text: %s %s', (type, inside, warned) => {
+    const text = `apiVersion: v3.2.0
+kind: DataContract
+id: x
+version: 1.0.0
+schema:
+  - name: t
+    properties:
+      - {name: a, logicalType: map, physicalType: ${type}, ${inside}}
+`;
+    const codes = lintContract(text, 'c.odcs.yaml').findings.map(({ code, level }) => `${level} ${code}`);
+    expect(codes.includes('warning INSIDE_NOT_ENFORCED')).toBe(warned);
+  });
+
+  it.each([
     ['apiVersion: v3.3.0', 'apiVersion: v3.1.0', /known here: .*v3\.1\.0.*v3\.2\.0/],
     ['logicalType: string, ', '', /no key 'logicalTypeOptions' without a logicalType/],
   ])('says why, and not the nearest word, of %s', (written, usual, expected) => {

@@ -1,4 +1,5 @@
 /** How one column's type became another's: by the physical type where both name one, else by the logical type and format. */
+import { integerRange } from '../integer-format.ts';
 import type { Column } from '../model.ts';
 import { parsePgType, canonicalPgType, type PgType } from '../pg-type.ts';
 import { deltaTypeText, mapContractColumn } from '../type-table.ts';
@@ -84,19 +85,14 @@ function compareLogical(before: Column, after: Column): TypeChange {
   return 'same';
 }
 
-/** `u8` fits in `i16` and not in `i8`. */
+/** `u8` fits in `i16` and not in `i8`. The standard's default is i32. */
 function compareIntegers(before: string | undefined, after: string | undefined): TypeChange {
-  const [a, b] = [integerFormat(before), integerFormat(after)];
+  const [a, b] = [integerRange(before) ?? I32, integerRange(after) ?? I32];
   if (a.low === b.low && a.high === b.high) return 'same';
   if (b.low <= a.low && a.high <= b.high) return 'widened';
   return a.low <= b.low && b.high <= a.high ? 'narrowed' : 'changed';
 }
-
-/** Bits below zero and above it. */
-function integerFormat(format: string | undefined): { low: number; high: number } {
-  const size = bits(format);
-  return format?.startsWith('u') === true ? { low: 0, high: size } : { low: 1 - size, high: size - 1 };
-}
+const I32 = { low: -2_147_483_648n, high: 2_147_483_647n };
 
 /** `i64` → 64; the standard's default for integers is i32. */
 function bits(format: string | undefined): number {

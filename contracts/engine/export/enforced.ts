@@ -2,6 +2,7 @@
  * What the gate refuses a value of a column for, as a schema language can say it: options, the closed list, and the count rules
  * that must be zero. What only warns is no condition, for a schema knows no warnings; it is listed.
  */
+import { optionsWithRange } from '../integer-format.ts';
 import type { Column, ColumnOptions, LibraryRule, TableContract } from '../model.ts';
 import { ACTION_DEFAULTS, builtInAction, placeOf, ruleAction } from '../rules/rule-meta.ts';
 import type { ScalarValue } from '../yaml-tree.ts';
@@ -33,7 +34,7 @@ export function enforcedOn(column: Column, table: TableContract): Enforced {
   );
   const firm = rules.filter((rule) => ruleAction(rule, column, table, ACTION_DEFAULTS) !== 'warn');
   for (const rule of rules) if (!firm.includes(rule)) warnings.push(`rule ${rule.id}`);
-  const options = builtIn ? column.options : storageOptions(column.options);
+  const options = builtIn ? optionsWithRange(column) : storageOptions(column.options);
   return {
     nullable:
       !key &&

@@ -3,6 +3,7 @@
  * takes; where the language cannot, the loss is listed.
  */
 import { parseDecimal } from '../decimal-text.ts';
+import { optionsWithRange } from '../integer-format.ts';
 import type { Column, ColumnOptions, Contract, TableContract } from '../model.ts';
 import { ACTION_DEFAULTS, unrepresentablePolicy } from '../rules/rule-meta.ts';
 import { decimalParts, mapContractColumn } from '../type-table.ts';
@@ -255,7 +256,7 @@ function itemSchema(element: TypeMapping, items: Column | null, special: boolean
   const enforced: Enforced = {
     nullable: !column.required,
     mustBeThere: false,
-    options: column.options,
+    options: optionsWithRange(column, element.physicalType),
     values: column.enumOpen ? null : column.allowedValues,
     patterns: column.options.pattern === undefined ? [] : [column.options.pattern],
     missing: [],

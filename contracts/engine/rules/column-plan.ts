@@ -1,5 +1,6 @@
 /** Everything the gate checks on one column, as a list of tests with their rules; `gate-schema.ts` compiles them through ajv. */
 import type { Cell } from '../gate.ts';
+import { optionsWithRange } from '../integer-format.ts';
 import type { Column, LibraryRule, OnUnrepresentable, Rule, TableContract } from '../model.ts';
 import { mapPgText } from '../type-table.ts';
 import type { TypeMapping } from '../type-table.ts';
@@ -124,7 +125,7 @@ function rulesLackValues(rules: readonly Rule[]): boolean {
 type MetaOf = (kind: string, code: RuleMeta['code'], message: string) => RuleMeta;
 
 function optionChecks(column: Column, mapping: TypeMapping, meta: MetaOf, context: PlanContext): ColumnCheck[] {
-  const { options } = column;
+  const options = optionsWithRange(column, mapping.physicalType);
   const checks: ColumnCheck[] = [];
   const add = (kind: string, code: RuleMeta['code'], message: string, test: CellTest): void => {
     checks.push({ meta: meta(kind, code, message), test, nulls: false });

@@ -1,6 +1,7 @@
 /** Checks inside json and jsonb columns: the nested `items` and `properties` of the contract against the parsed text. */
 import { compareDecimals, isMultipleOf, parseDecimal } from '../decimal-text.ts';
 import type { Decimal } from '../decimal-text.ts';
+import { optionsWithRange } from '../integer-format.ts';
 import type { Column } from '../model.ts';
 import { compilePattern } from './linear-pattern.ts';
 import { JsonDecimal, parseExactJson } from './exact-json.ts';
@@ -48,7 +49,7 @@ function typedTest(column: Column): DocumentTest {
       return stringTest(column);
     case 'date':
     case 'timestamp':
-      return (value) => (typeof value === 'string' && parseInstant(value) !== null ? null : `a ${column.logicalType}`);
+      return instantTest(column);
     default:
       return () => null;
   }
@@ -95,10 +96,15 @@ function arrayTest(column: Column): DocumentTest {
 }
 
 function mapTest(column: Column): DocumentTest {
+  const keyTest = column.mapKey === null ? null : valueTest(column.mapKey);
   const test = column.mapValue === null ? null : valueTest(column.mapValue);
+  // In JSON a key is text, whatever it means.
+  const isText = column.mapKey?.logicalType === 'string' || column.mapKey?.logicalType === null;
   return (value) => {
     if (!(value instanceof Map)) return 'a map';
-    for (const item of value.values()) {
+    for (const [key, item] of value) {
+      const wrongKey = keyTest?.(isText ? key : (parseExactJson(key) ?? key)) ?? null;
+      if (wrongKey !== null) return `{key}: ${wrongKey}`;
       const problem = test?.(item as JsonValue) ?? null;
       if (problem !== null) return `{}: ${problem}`;
     }
@@ -106,8 +112,22 @@ function mapTest(column: Column): DocumentTest {
   };
 }
 
+function instantTest({ logicalType, options }: Column): DocumentTest {
+  const at = (bound: string | undefined): bigint | null => (bound === undefined ? null : parseInstant(bound));
+  const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = options;
+  const [min, max, above, below] = [minimum, maximum, exclusiveMinimum, exclusiveMaximum].map(at);
+  return (value) => {
+    const instant = typeof value === 'string' ? parseInstant(value) : null;
+    if (instant === null) return `a ${logicalType}`;
+    if (min != null && instant < min) return `at least ${minimum}`;
+    if (max != null && instant > max) return `at most ${maximum}`;
+    if (above != null && instant <= above) return `above ${exclusiveMinimum}`;
+    return below != null && instant >= below ? `below ${exclusiveMaximum}` : null;
+  };
+}
+
 function numberTest(column: Column): DocumentTest {
-  const { minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf } = column.options;
+  const { minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf } = optionsWithRange(column);
   const bound = (text: string | undefined): Decimal | null => (text === undefined ? null : parseDecimal(text));
   const [min, max, above, below, step] = [minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf].map(bound);
   const one: Decimal = { unscaled: 1n, scale: 0 };
