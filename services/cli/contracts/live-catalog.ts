@@ -6,6 +6,7 @@ import type { SourceTable } from '../../reader/catalog.ts';
 import type { Publication } from '../../reader/publication.ts';
 import { describeColumns } from '../../reader/shapes.ts';
 import type { PostgresSource, SourceSession } from '../../reader/source.ts';
+import { fromOwnRows, quoteTable } from '../../reader/sql-text.ts';
 import { catalogDetails } from './catalog-details.ts';
 import { sourceProbe } from './source-probe.ts';
 
@@ -13,13 +14,19 @@ const IDENTITIES = { d: 'default', n: 'nothing', f: 'full', i: 'index' } as cons
 
 export async function openCatalog(source: PostgresSource, nowMicros: () => bigint): Promise<CatalogSession> {
   const session = await source.session('contracts');
+  const ownRows = new Map<CatalogTable, string>();
   return {
     async tables() {
       const tables: CatalogTable[] = [];
-      for (const table of await listTables(session)) tables.push(await catalogTable(session, table));
+      for (const found of await listTables(session)) {
+        const table = await catalogTable(session, found);
+        ownRows.set(table, fromOwnRows(found.schema, found.table, found.relkind === 'r'));
+        tables.push(table);
+      }
       return tables;
     },
-    probe: (table) => sourceProbe(session, table, nowMicros()),
+    probe: (table) =>
+      sourceProbe(session, table, ownRows.get(table) ?? quoteTable(table.schema, table.table), nowMicros()),
     close: () => session.close(),
   };
 }

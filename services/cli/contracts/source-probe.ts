@@ -6,12 +6,17 @@ import type { TableProbe } from '../../../contracts/engine/rules/table-probe.ts'
 import { CommandError, EXIT } from '../../../contracts/cli/exit-code.ts';
 import type { SourceSession } from '../../reader/source.ts';
 import { sourceRows } from './source-rows.ts';
-import { quoteIdent, quoteTable } from '../../reader/sql-text.ts';
+import { quoteIdent } from '../../reader/sql-text.ts';
 
 const STATEMENT_SECONDS_MAX = 600;
 
-export function sourceProbe(session: SourceSession, table: CatalogTable, nowMicros: bigint): TableProbe {
-  const relation = quoteTable(table.schema, table.table);
+/** `relation`: what stands behind FROM for the table's own rows. */
+export function sourceProbe(
+  session: SourceSession,
+  table: CatalogTable,
+  relation: string,
+  nowMicros: bigint,
+): TableProbe {
   const value = async (query: string): Promise<string | null> => {
     await session.query(`begin transaction read only; set local statement_timeout = '${STATEMENT_SECONDS_MAX}s'`);
     try {
@@ -50,7 +55,7 @@ export function sourceProbe(session: SourceSession, table: CatalogTable, nowMicr
         : { minMicros: BigInt(min), maxMicros: BigInt(max) };
     },
     sql: (query): Promise<ScalarValue> => value(query),
-    rows: (columns) => sourceRows(session, table, columns),
+    rows: (columns) => sourceRows(session, { table, relation }, columns),
     relation,
     nowMicros,
   };

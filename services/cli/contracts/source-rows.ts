@@ -7,14 +7,14 @@ import { writeCell } from '../../log/cell-encode.ts';
 import { createJsonCursor, openCursor } from '../../log/json-cursor.ts';
 import { wireFormOf } from '../../log/wire-kind.ts';
 import type { SourceSession } from '../../reader/source.ts';
-import { quoteIdent, quoteTable } from '../../reader/sql-text.ts';
+import { quoteIdent } from '../../reader/sql-text.ts';
 
 const ROWS_AT_ONCE = 2000;
 
 /** By a cursor in a read-only transaction: memory holds some rows. The session is in use until the end. */
 export async function* sourceRows(
   session: SourceSession,
-  table: CatalogTable,
+  { table, relation }: { readonly table: CatalogTable; readonly relation: string },
   columns: readonly string[],
 ): AsyncGenerator<GateRow> {
   const wanted = table.columns.filter(({ name }) => columns.includes(name));
@@ -22,9 +22,7 @@ export async function* sourceRows(
   const list = wanted.length === 0 ? '1' : wanted.map(({ name }) => quoteIdent(name)).join(', ');
   await session.query('begin transaction read only');
   try {
-    await session.query(
-      `declare contract_rows no scroll cursor for select ${list} from ${quoteTable(table.schema, table.table)}`,
-    );
+    await session.query(`declare contract_rows no scroll cursor for select ${list} from ${relation}`);
     for (;;) {
       const rows = await session.query(`fetch ${ROWS_AT_ONCE} from contract_rows`);
       for (const row of rows) {
