@@ -67,10 +67,16 @@ export function toStoreError(error: unknown, key: string, at: string, action: st
   const { name, status } = describeS3Error(error);
   const code = codeFor(name, status, unsettled);
   const answer = status === null ? name : `${status} ${name}`;
-  return new StoreError(code, key, `cannot ${action} "${key}" in ${at}: ${answer}${HINTS[code] ?? ''}`, {
+  const hint = REFUSED_CERTIFICATE.test(name) ? CERTIFICATE_HINT : (HINTS[code] ?? '');
+  return new StoreError(code, key, `cannot ${action} "${key}" in ${at}: ${answer}${hint}`, {
     cause: error,
   });
 }
+
+/** Errors of TLS: no request was sent over such a connection. */
+const REFUSED_CERTIFICATE =
+  /^(CERT_|SELF_SIGNED|DEPTH_ZERO|UNABLE_TO_(GET|VERIFY)|HOSTNAME_MISMATCH|INVALID_CA|ERR_TLS|ERR_SSL|EPROTO)/;
+const CERTIFICATE_HINT = '; renew the certificate, or name its CA in lake.s3.ssl.ca';
 
 const HINTS: Partial<Record<StoreErrorCode, string>> = {
   STORE_CONTAINER_MISSING: '; create the bucket, or correct lake.uri',
@@ -81,6 +87,7 @@ const HINTS: Partial<Record<StoreErrorCode, string>> = {
 function codeFor(name: string, status: number | null, unsettled: boolean): StoreErrorCode {
   if (THROTTLES.has(name) || status === 429) return 'STORE_THROTTLED';
   if (name === 'NoSuchBucket') return 'STORE_CONTAINER_MISSING';
+  if (status === null && REFUSED_CERTIFICATE.test(name)) return 'STORE_ACCESS_DENIED';
   if (status === null) return unsettled && !NOT_SENT.has(name) ? 'STORE_OUTCOME_UNKNOWN' : unanswered(name);
   if (STALE_CREDENTIALS.has(name)) return 'STORE_ACCESS_DENIED';
   if (status === 401 || status === 403) return 'STORE_ACCESS_DENIED';

@@ -8,6 +8,7 @@ describe('a trouble that passes by itself', () => {
     ['LOG_DISK_FULL', 'DISK_FULL(log)'],
     ['ENOSPC', 'DISK_FULL(state)'],
     ['SOURCE_AUTHENTICATION', 'CREDENTIALS(source)'],
+    ['SOURCE_TLS', 'CREDENTIALS(source)'],
     ['LOG_AUTHENTICATION', 'CREDENTIALS(log)'],
     ['STORE_ACCESS_DENIED', 'CREDENTIALS(lake)'],
   ])('%s is %s, with a page and a remedy', (code, state) => {

@@ -151,12 +151,16 @@ export function describeStatus(report: StatusReport): string {
   let text = `pipeline ${report.pipeline}\n`;
   const { reader } = report;
   if (reader !== null) {
-    text += `reader ${reader.phase}: source ${reader.sourceLsn}, log ${reader.logLsn}, confirmed ${reader.confirmedLsn}, lag ${formatSize(Number(reader.lagBytes))}\n`;
+    const away = reader.phase === 'reconnecting';
+    const lag = away ? 'lag not known' : `lag ${formatSize(Number(reader.lagBytes))}`;
+    text += `reader ${reader.phase}: source ${reader.sourceLsn}${away ? ' when last seen' : ''}, log ${reader.logLsn}, confirmed ${reader.confirmedLsn}, ${lag}\n`;
     if (reader.stopped !== null)
       text += `  ${numbered(reader.stopped.state)}: ${reader.stopped.detail}\n  ${reader.stopped.remedy}\n`;
     text += describeTrouble(reader.trouble);
     if (reader.slot !== null) text += `  slot ${describeInsurance(reader.slot)}\n`;
-    if (reader.lastError !== null) text += `  last error: ${reader.lastError}\n`;
+    // Of one that has passed only --json tells.
+    if (reader.lastError !== null && reader.trouble === null && reader.phase !== 'streaming')
+      text += `  last error: ${reader.lastError}\n`;
   }
   text += describeTrouble(report.stream?.trouble ?? null);
   for (const table of report.reader?.announced ?? [])

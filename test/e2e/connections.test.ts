@@ -292,8 +292,9 @@ s3Suite('S3 over TLS', () => {
   });
 
   it('is refused when its certificate is of another CA, or expired', async () => {
-    await expect(roundTrip(right, otherCa.ca)).rejects.toMatchObject({ name: 'StoreError' });
-    await expect(roundTrip(outdated, ca.ca)).rejects.toMatchObject({ name: 'StoreError' });
+    const refused = { code: 'STORE_ACCESS_DENIED', message: expect.stringMatching(/renew the certificate/) };
+    await expect(roundTrip(right, otherCa.ca)).rejects.toMatchObject(refused);
+    await expect(roundTrip(outdated, ca.ca)).rejects.toMatchObject(refused);
   });
 
   it('tells a wrong key, missing rights and a missing bucket apart from an unreachable store', async () => {

@@ -11,7 +11,7 @@ interface Flags {
   readonly url?: string;
 }
 
-/** `sluice status`: asks the running service. Exit 4 when a table or the reader stands still by a named state, 3 when a full disk or a refused login holds it up, 1 when verify found a difference. */
+/** `sluice status`: asks the running service. Exit 4 when a table or the reader stands still by a named state, 3 when the source cannot be reached, or a full disk or a refused login holds it up, 1 when verify found a difference. */
 export const statusCommand: CommandModule = (program, context) => {
   withConfig(program.command('status'))
     .description('state, positions and lag of every table of the running pipeline')
@@ -23,7 +23,8 @@ export const statusCommand: CommandModule = (program, context) => {
         const report = await fetchStatus(config, flags.url);
         context.out(flags.json === true ? `${JSON.stringify(report)}\n` : describeStatus(report));
         const stopped = report.reader?.stopped != null || report.tables.some((table) => table.why !== null);
-        return stopped ? ExitCode.namedState : troubleExit(troublesOf(report));
+        if (stopped) return ExitCode.namedState;
+        return report.reader?.phase === 'reconnecting' ? ExitCode.environment : troubleExit(troublesOf(report));
       }),
     );
 };

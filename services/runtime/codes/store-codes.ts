@@ -19,10 +19,11 @@ export const STORE_CODES = {
   },
   STORE_ACCESS_DENIED: {
     code: 'SLU-4003',
-    title: 'the store refuses these credentials',
+    title: 'the store refuses these credentials, or its certificate is refused',
     exit: ExitCode.environment,
     retry: true,
-    remedy: 'give these credentials read, write, list and delete on lake.uri',
+    remedy:
+      'give these credentials read, write, list and delete on lake.uri; renew a certificate that has expired, or name its CA in lake.s3.ssl.ca',
   },
   STORE_UNAVAILABLE: {
     code: 'SLU-4004',
