@@ -54,7 +54,7 @@ export async function withVerify<T>(
         source,
         lake,
         tables(globs) {
-          const wanted = shapes.tables().filter((shape) => matchesGlobs(globs, shape.schema, shape.table));
+          const wanted = shapes.followed().filter((shape) => matchesGlobs(globs, shape.schema, shape.table));
           if (wanted.length > 0) return wanted;
           throw new ConfigError(
             `no table of the pipeline matches ${globs.join(', ')}`,
@@ -65,6 +65,7 @@ export async function withVerify<T>(
           verifyOne(shape, {
             source,
             readFrom,
+            publication: config.source.publication,
             lake,
             contracts: contractFolder(config.contracts),
             hasher,

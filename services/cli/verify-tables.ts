@@ -14,6 +14,7 @@ import { parseLsn } from '../log/position.ts';
 import { MARK_PREFIX } from '../reader/message-pump.ts';
 import type { PostgresSource } from '../reader/source.ts';
 import { ownRowsOf } from '../reader/catalog.ts';
+import { rowFilterOf } from '../reader/publication.ts';
 import { quoteLiteral } from '../reader/sql-text.ts';
 import { drawSample, type Sample } from '../replay/verify/buckets.ts';
 import { comparableColumns, lakeSnapshot } from '../replay/verify/lake-snapshot.ts';
@@ -28,6 +29,8 @@ export interface VerifyRun {
   readonly source: PostgresSource;
   /** Where rows are read: a replica, or the primary. What a replica shows was committed before the mark is written. */
   readonly readFrom?: PostgresSource;
+  /** Whose row filters say which rows the lake has. */
+  readonly publication: string;
   readonly lake: ObjectStore;
   readonly contracts: ContractFiles;
   /** Of `privacy.key`; null = none is set, and hashed columns are not compared. */
@@ -68,7 +71,7 @@ export async function verifyOne(shape: TableShape, run: VerifyRun): Promise<Tabl
   if (first === null)
     throw new TypeError(`the lake's table ${shape.schema}.${shape.table} vanished while it was compared`);
   const altered = await alteredColumns(shape, run);
-  const comparable = comparableColumns(shape, first, altered);
+  const comparable = comparableColumns(shape, first, altered, await keepsOut(shape, run));
   refuseLostKey(shape, comparable.left);
   const result = await verifyTable(
     comparable.shape,
@@ -80,6 +83,7 @@ export async function verifyOne(shape: TableShape, run: VerifyRun): Promise<Tabl
           asText: comparable.asText,
           hashed: hashedColumns(shape),
           where: run.where ?? null,
+          rowFilter: await rowFilterOf(session, run.publication, shape),
           bytesPerSecond: run.bytesPerSecond ?? null,
           sleep: (ms) => sleep(ms),
           markBehind: () => markBehind(run.source),
@@ -139,6 +143,7 @@ async function absentTable(shape: TableShape, folder: string, run: VerifyRun): P
     asText: new Set(),
     hashed: hashedColumns(shape),
     where: run.where ?? null,
+    rowFilter: await rowFilterOf(session, run.publication, shape),
     bytesPerSecond: run.bytesPerSecond ?? null,
     sleep: (ms) => sleep(ms),
     markBehind: () => markBehind(run.source),
@@ -187,6 +192,16 @@ export async function openTable(lake: ObjectStore, folder: string): Promise<Snap
     if (error instanceof TableError && error.code === 'TABLE_NOT_FOUND') return null;
     throw error;
   }
+}
+
+/** Columns that the contract does not know, where it does not take up what it does not know. */
+async function keepsOut(shape: TableShape, run: VerifyRun): Promise<(column: string) => boolean> {
+  const found = await run.contracts.load(shape.schema, shape.table);
+  const { contract } = found === null ? { contract: null } : parseContract(found.text, found.file);
+  if (contract === null) return () => false;
+  const table = selectTable(contract, shape);
+  const known = new Set(table.columns.map(({ name }) => name));
+  return (column) => (table.unknownColumns ?? 'evolve') !== 'evolve' && !known.has(column);
 }
 
 /** What privacy rules put in the values' place, in the log or behind it; null = a hash, and its key is not known here. */

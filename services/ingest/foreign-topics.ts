@@ -30,6 +30,7 @@ export function fixedShapes(tables: readonly ForeignTable[]): ShapeFeed {
     refresh: () => Promise.resolve(),
     byVersion: (version) => shapes.find((shape) => shape.version === version) ?? null,
     tables: () => shapes,
+    followed: () => shapes,
     latest: (schema, table) => shapes.find((shape) => shape.schema === schema && shape.table === table) ?? null,
   };
 }

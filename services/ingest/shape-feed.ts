@@ -1,4 +1,4 @@
-/** Table shapes from the compacted topic `<name>.__reader`, read on as it grows. */
+/** Table shapes, and which tables were let go, from the compacted topic `<name>.__reader`, read on as it grows. */
 import { READER_STATE_FORMAT } from '../log/event.ts';
 import type { TableShape } from '../log/event.ts';
 import { LogError } from '../log/log.ts';
@@ -13,6 +13,8 @@ export interface ShapeFeed {
   byVersion(version: number): TableShape | null;
   /** The shape in force of each table, in the order in which tables first appeared. */
   tables(): readonly TableShape[];
+  /** Those of them that the reader still follows. */
+  followed(): readonly TableShape[];
   latest(schema: string, table: string): TableShape | null;
 }
 
@@ -20,10 +22,27 @@ export function createShapeFeed(reader: LogReader, name: string): ShapeFeed {
   const topic = readerTopic(name);
   const byVersion = new Map<number, TableShape>();
   const latest = new Map<string, TableShape>();
+  const letGo = new Set<string>();
   let next = 0n as LogOffset;
 
   function take(key: Buffer | null, value: Buffer | null): void {
-    if (key === null || value === null || !key.toString('utf8').startsWith('["shape"')) return;
+    if (key === null || value === null) return;
+    const kind = key.toString('utf8');
+    if (kind.startsWith('["table"')) takeState(value);
+    else if (kind.startsWith('["shape"')) takeShape(value);
+  }
+
+  function takeState(value: Buffer): void {
+    const { table } = JSON.parse(value.toString('utf8')) as {
+      table?: { readonly schema: string; readonly table: string; readonly phase: string };
+    };
+    if (table === undefined) return;
+    const name = `${table.schema}\0${table.table}`;
+    if (table.phase === 'removed') letGo.add(name);
+    else letGo.delete(name);
+  }
+
+  function takeShape(value: Buffer): void {
     const body = JSON.parse(value.toString('utf8')) as { formatVersion?: number; shape?: TableShape };
     if ((body.formatVersion ?? READER_STATE_FORMAT) > READER_STATE_FORMAT)
       throw new StreamError(
@@ -53,6 +72,7 @@ export function createShapeFeed(reader: LogReader, name: string): ShapeFeed {
     },
     byVersion: (version) => byVersion.get(version) ?? null,
     tables: () => [...latest.values()],
+    followed: () => [...latest].filter(([name]) => !letGo.has(name)).map(([, shape]) => shape),
     latest: (schema, table) => latest.get(`${schema}\0${table}`) ?? null,
   };
 }

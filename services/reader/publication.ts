@@ -14,6 +14,11 @@ export interface PublishedTable {
   readonly columns: readonly string[] | null;
   /** SQL predicate over the table's own column names, or null. */
   readonly rowFilter: string | null;
+  /**
+   * What has it in the publication: other OIDs than before, and it left and came back. Of PostgreSQL's catalogs
+   * pg_publication_rel and pg_publication_namespace; empty in a publication of all tables.
+   */
+  readonly entries: readonly string[];
 }
 
 export interface Publication {
@@ -40,12 +45,17 @@ export async function findPublication(session: SourceSession, name: string): Pro
     version >= 150_000
       ? `'columns', case when r.prattrs is not null then array_to_json(t.attnames) end, 'rowFilter', t.rowfilter`
       : `'columns', null, 'rowFilter', null`;
+  const bySchema =
+    version >= 150_000
+      ? `union all select 'n' || s.oid from pg_publication_namespace s where s.pnpubid = p.oid and s.pnnspid = c.relnamespace`
+      : '';
+  const entries = `'entries', array(select 'r' || r.oid where r.oid is not null ${bySchema})`;
   const rows = await session.query(`
 select json_build_object('oid', p.oid::int8, 'alteredBy', p.xmin::text, 'name', p.pubname, 'allTables', p.puballtables, 'insert', p.pubinsert,
   'update', p.pubupdate, 'delete', p.pubdelete, 'truncate', p.pubtruncate, 'viaRoot', p.pubviaroot,
   'storedGenerated', ${generated},
   'tables', coalesce((
-    select json_agg(json_build_object('schema', t.schemaname, 'table', t.tablename, ${details}) order by t.schemaname, t.tablename)
+    select json_agg(json_build_object('schema', t.schemaname, 'table', t.tablename, ${entries}, ${details}) order by t.schemaname, t.tablename)
     from pg_publication_tables t
     left join pg_class c on c.relname = t.tablename and c.relnamespace = (select oid from pg_namespace where nspname = t.schemaname)
     left join pg_publication_rel r on r.prpubid = p.oid and r.prrelid = c.oid
@@ -53,6 +63,19 @@ select json_build_object('oid', p.oid::int8, 'alteredBy', p.xmin::text, 'name', 
 from pg_publication p where p.pubname = ${quoteLiteral(name)}`);
   const text = rows[0]?.['j'];
   return text == null ? null : (JSON.parse(text) as Publication);
+}
+
+/** SQL predicate over the table's own column names, or null: of every table, or of one that is not published. */
+export async function rowFilterOf(
+  session: SourceSession,
+  name: string,
+  { schema, table }: TableName,
+): Promise<string | null> {
+  if (session.serverVersion < 150_000) return null;
+  const [row] = await session.query(`
+select rowfilter from pg_publication_tables
+where pubname = ${quoteLiteral(name)} and schemaname = ${quoteLiteral(schema)} and tablename = ${quoteLiteral(table)}`);
+  return row?.['rowfilter'] ?? null;
 }
 
 /** Another one after DROP and CREATE, and after ALTER … SET: between the two, changes may have been left out of the stream. */

@@ -205,6 +205,7 @@ async function compare(pipeline: Pipeline, config: Config, signal: AbortSignal):
   await shapes.refresh();
   return verifyTables(shapes.tables(), {
     source,
+    publication: config.source.publication,
     lake,
     contracts: contractFolder(config.contracts),
     hasher: null,

@@ -51,14 +51,19 @@ function elementTypeOf({ kind, baseType }: ColumnShape): string | null {
 function scalarText(name: string, pgType: string): string {
   switch (pgType.replace(/\(.*$/, '').trim()) {
     case 'real':
-      return `encode(float4send(${name}), 'hex')`;
+      return floatText(name, 'float4');
     case 'double precision':
-      return `encode(float8send(${name}), 'hex')`;
+      return floatText(name, 'float8');
     case 'bytea':
       return `encode(${name}, 'hex')`;
     default:
       return outputText(name);
   }
+}
+
+/** A NaN may have any sign and payload (that of `-x`, of a client's binary format): all of them are one value to PostgreSQL. */
+function floatText(name: string, type: 'float4' | 'float8'): string {
+  return `encode(${type}send(case when ${name} = 'NaN' then 'NaN'::${type} else ${name} end), 'hex')`;
 }
 
 /**

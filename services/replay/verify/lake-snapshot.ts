@@ -21,6 +21,7 @@ export interface Comparable {
 }
 
 /**
+ * A column that the lake has not got yet is NULL in all its rows there, unless the contract keeps it out (`keepsOut`).
  * `changed`: what privacy rules put in the values' place on the way; null as a value: it cannot be told (a hash, and no key is
  * at hand).
  */
@@ -28,6 +29,7 @@ export function comparableColumns(
   shape: TableShape,
   snapshot: Snapshot,
   changed: ReadonlyMap<string, Replaced | null>,
+  keepsOut: (column: string) => boolean,
 ): Comparable {
   const types = typesByName(snapshot);
   const left: { column: string; reason: string }[] = [];
@@ -37,7 +39,8 @@ export function comparableColumns(
     const type = types.get(lakeColumnName(column.name).toLowerCase());
     const replaced = changed.get(column.name);
     if (replaced === 'drop') left.push({ column: column.name, reason: 'dropped by its piiAction' });
-    else if (type === undefined) left.push({ column: column.name, reason: 'not in the lake' });
+    else if (type === undefined && keepsOut(column.name))
+      left.push({ column: column.name, reason: 'kept out of the lake by the contract' });
     else if (replaced === null)
       left.push({ column: column.name, reason: 'hashed by its piiAction, and privacy.key is not set here' });
     else {
@@ -54,8 +57,9 @@ export function lakeSnapshot(snapshot: Snapshot, shape: TableShape): LakeSnapsho
   const types = typesByName(snapshot);
   const lakeNames = shape.columns.map((column) => {
     const folded = lakeColumnName(column.name).toLowerCase();
-    return names.get(folded) ?? folded;
+    return names.get(folded) ?? null;
   });
+  const present = lakeNames.filter((name) => name !== null);
   const soft = names.get('_sluice_deleted');
   /** A table without key: its rows are known by the hash of what they hold, and counted. */
   const bag = shape.columns.every(({ keyPosition }) => keyPosition === 0);
@@ -68,11 +72,13 @@ export function lakeSnapshot(snapshot: Snapshot, shape: TableShape): LakeSnapsho
   /** Calls `visit` with the canonical key and a function that makes the row's text. */
   async function eachRow(visit: (key: string, text: () => string) => void): Promise<void> {
     const further = [...(soft === undefined ? [] : [soft]), ...(bag ? [ROW_HASH] : [])];
-    const columns = [...lakeNames, ...further];
+    const columns = [...present, ...further];
     for await (const batch of scan(snapshot, { columns })) {
-      const read = cellReaders(batch, types);
-      const deleted = soft === undefined ? null : (read[lakeNames.length] ?? null);
-      const hash = bag ? (read[columns.length - 1] ?? null) : null;
+      const readers = cellReaders(batch, types);
+      const deleted = soft === undefined ? null : (readers[present.length] ?? null);
+      const hash = bag ? (readers[columns.length - 1] ?? null) : null;
+      let place = 0;
+      const read = lakeNames.map((name) => (name === null ? null : (readers[place++] ?? null)));
       for (let row = 0; row < batch.rowCount; row += 1) {
         if (deleted?.(row) === 't') continue;
         let key = hash === null ? '' : frame(hash(row));

@@ -28,6 +28,8 @@ export interface SourceSnapshotOptions {
   readonly hashed?: readonly string[] | null;
   /** SQL predicate of the user, or null. */
   readonly where: string | null;
+  /** Row filter of the publication: the lake has no other rows. */
+  readonly rowFilter?: string | null;
   /** Bytes of the table read a second, or null. */
   readonly bytesPerSecond: number | null;
   readonly sleep: (ms: number) => Promise<void>;
@@ -68,7 +70,8 @@ export async function openSourceSnapshot(
   const rowText = canonicalRow(shape.columns, options.asText);
   const relation = quoteTable(shape.schema, shape.table);
   const from = await ownRowsOf(session, shape.schema, shape.table);
-  const { where } = options;
+  const { where, rowFilter = null } = options;
+  const published = rowFilter === null ? 'true' : `(${rowFilter})`;
   const selected = where === null ? 'true' : `coalesce((${where}), false)`;
   const sampled = (sample: Sample | null): string =>
     sample === null
@@ -79,7 +82,7 @@ export async function openSourceSnapshot(
   async function* chunks(): AsyncGenerator<string> {
     const { bytesPerSecond } = options;
     if (bytesPerSecond === null) {
-      yield `${from} where true`;
+      yield `${from} where ${published}`;
       return;
     }
     const heaps = await session.query(
@@ -106,7 +109,7 @@ export async function openSourceSnapshot(
       for (let page = 0; page <= pages; page += step) {
         const last = page + step > pages;
         const beganMs = performance.now();
-        yield `ONLY ${heap === own ? heap : `${heap} as ${quoteIdent(shape.table)}`} where ctid >= '(${page},0)'::tid${last ? '' : ` and ctid < '(${page + step},0)'::tid`}`;
+        yield `ONLY ${heap === own ? heap : `${heap} as ${quoteIdent(shape.table)}`} where ctid >= '(${page},0)'::tid${last ? '' : ` and ctid < '(${page + step},0)'::tid`} and ${published}`;
         const dueMs = (Math.min(step, pages - page) * pageBytes * 1_000) / bytesPerSecond;
         await options.sleep(Math.max(0, dueMs - (performance.now() - beganMs)));
       }
@@ -162,7 +165,9 @@ export async function openSourceSnapshot(
       const images: Images = new Map();
       for (let i = 0; i < wantedKeys.length; i += KEYS_PER_QUERY) {
         const match = matching(wantedKeys.slice(i, i + KEYS_PER_QUERY));
-        const found = await session.query(`select ${keyText} as k, ${rowText} as t from ${from} t where ${match}`);
+        const found = await session.query(
+          `select ${keyText} as k, ${rowText} as t from ${from} t where ${match} and ${published}`,
+        );
         addRows(images, found);
       }
       return images;
@@ -173,7 +178,7 @@ export async function openSourceSnapshot(
         const match = matching(wantedKeys.slice(i, i + KEYS_PER_QUERY));
         // In a subquery of its own name, so that the condition may name the table.
         const found = await session.query(
-          `select ${keyText} as k from ${from} where ${selected} and ${keyText} in (select ${keyText} from ${from} t where ${match})`,
+          `select ${keyText} as k from ${from} where ${selected} and ${published} and ${keyText} in (select ${keyText} from ${from} t where ${match})`,
         );
         for (const { k } of found) keysSelected.add(k ?? '');
       }
