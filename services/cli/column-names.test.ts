@@ -8,5 +8,6 @@ it('names the columns that the lake cannot keep apart, and those named as its ow
   expect(columnFault(table, ['id', 'name', 'NAME'])?.message).toContain('"name" and "NAME"');
   expect(columnFault(table, ['a b', 'a_b'])?.message).toContain('NAME_CLASH');
   expect(columnFault(table, ['id', '_Sluice_LSN'])?.message).toContain('"_Sluice_LSN"');
+  expect(columnFault(table, ['id', '_sluice_deleted'])?.message).toContain('"_sluice_deleted"');
   expect(columnFault(table, ['a', 'A'])?.remedy).toContain('"!public.t"');
 });

@@ -7,17 +7,16 @@ export interface NameFault {
   readonly remedy: string;
 }
 
-/** The columns that every table in the lake gets. */
-const OWN: readonly string[] = ['_sluice_epoch', '_sluice_lsn', '_sluice_ord', '_sluice_committed_at'];
+/** How the lake's own columns begin: those that every table gets, and those of soft deletes and of tables without key. */
+const OWN = '_sluice_';
 
 export function columnFault(
   { schema, table }: { readonly schema: string; readonly table: string },
   columns: readonly string[],
 ): NameFault | null {
   const remedy = `rename it at the source, publish the table with a column list that leaves it out, or leave the table out: ${leaveOut({ schema, table })}`;
-  const own = columns.find((name) => OWN.includes(lakeColumnName(name).toLowerCase()));
-  if (own !== undefined)
-    return { message: `column "${own}" has the name of a column that every table in the lake gets`, remedy };
+  const own = columns.find((name) => lakeColumnName(name).toLowerCase().startsWith(OWN));
+  if (own !== undefined) return { message: `column "${own}" begins as the lake's own columns do (_sluice_)`, remedy };
   const [clash] = lakeNameClashes(columns);
   if (clash === undefined) return null;
   const [first, second] = clash;

@@ -6,7 +6,13 @@ import { lakeMapping, latePrivacyPlan, privacyPlan } from '../../contracts/engin
 import type { Hasher, PrivacyPlan } from '../../contracts/engine/privacy.ts';
 import { holdsClassified, keyColumns } from '../../contracts/engine/model.ts';
 import type { OnUnrepresentable, TableContract, UnknownColumns } from '../../contracts/engine/model.ts';
-import { EPOCH_COLUMN, LSN_COLUMN, ORD_COLUMN } from '../../lakehouse/merge/position-columns.ts';
+import {
+  ABSENT_COLUMN,
+  DELETED_COLUMN,
+  EPOCH_COLUMN,
+  LSN_COLUMN,
+  ORD_COLUMN,
+} from '../../lakehouse/merge/position-columns.ts';
 import type { DeltaType, StructField, StructType } from '../../lakehouse/table/schema.ts';
 import { createHash } from 'node:crypto';
 import { OCCURRENCE, ROW_HASH } from '../log/bag-key.ts';
@@ -189,7 +195,14 @@ function schemaOf(fields: readonly PlanField[]): StructType {
 }
 
 /** Lower case. */
-const OWN_COLUMNS: readonly string[] = [EPOCH_COLUMN, LSN_COLUMN, ORD_COLUMN, COMMITTED_AT];
+const OWN_COLUMNS: readonly string[] = [
+  EPOCH_COLUMN,
+  LSN_COLUMN,
+  ORD_COLUMN,
+  COMMITTED_AT,
+  DELETED_COLUMN,
+  ABSENT_COLUMN,
+];
 
 function refuseClashes(tableName: string, fields: readonly PlanField[]): void {
   const seen = new Map<string, string>();

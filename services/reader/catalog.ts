@@ -18,8 +18,13 @@ export interface SourceTable {
   readonly replicaIdentity: 'd' | 'n' | 'f' | 'i';
   /** Row-level security would hide rows from our role. */
   readonly rowSecurity: boolean;
-  /** Primary key columns in key order; empty = none. */
+  /** Primary key columns in key order; empty = none, or a deferrable one. */
   readonly primaryKey: readonly string[];
+  /**
+   * Inside a transaction two rows may have one key: events that leave in the order of the changes would delete the wrong one.
+   * PostgreSQL takes it for no replica identity either, and refuses updates of the table once it is published.
+   */
+  readonly deferrableKey: boolean;
   /** Columns of the replica identity index when that is `i`; empty otherwise. */
   readonly identityIndex: readonly string[];
   /** Columns of the first unique, immediate, whole, all-NOT-NULL index; the key of a table with replica identity full. */
@@ -83,7 +88,8 @@ const tablesSql = (condition: string): string => `
 select json_build_object(
   'schema', n.nspname, 'table', c.relname, 'oid', c.oid::int8, 'relkind', c.relkind, 'persistence', c.relpersistence,
   'replicaIdentity', c.relreplident, 'rowSecurity', row_security_active(c.oid),
-  'primaryKey', ${indexColumns('i.indisprimary')},
+  'primaryKey', ${indexColumns('i.indisprimary and i.indimmediate')},
+  'deferrableKey', exists (select 1 from pg_index i where i.indrelid = c.oid and i.indisprimary and not i.indimmediate),
   'identityIndex', ${indexColumns("c.relreplident = 'i' and i.indisreplident")},
   'uniqueIndex', ${indexColumns(`i.indisunique and i.indimmediate and ${ALL_NOT_NULL}`, 'order by ic.relname')},
   'attributes', (select coalesce(json_agg(json_build_object('attnum', a.attnum, 'name', a.attname, 'typeOid', a.atttypid::int8,
@@ -116,6 +122,20 @@ export async function listTables(session: SourceSession): Promise<readonly Sourc
 export async function findTable(session: SourceSession, schema: string, table: string): Promise<SourceTable | null> {
   const condition = `n.nspname = ${quoteLiteral(schema)} and c.relname = ${quoteLiteral(table)}`;
   return json<SourceTable>((await session.query(tablesSql(condition)))[0]);
+}
+
+/** The table that a partition belongs to; null when there is no such partition. */
+export async function partitionRoot(
+  session: SourceSession,
+  schema: string,
+  table: string,
+): Promise<{ readonly schema: string; readonly table: string } | null> {
+  const rows = await session.query(`
+select json_build_object('schema', rn.nspname, 'table', r.relname) as j
+from pg_class c join pg_namespace n on n.oid = c.relnamespace
+join pg_class r on r.oid = pg_partition_root(c.oid) join pg_namespace rn on rn.oid = r.relnamespace
+where c.relispartition and n.nspname = ${quoteLiteral(schema)} and c.relname = ${quoteLiteral(table)}`);
+  return json(rows[0]);
 }
 
 /** Columns in their order, without the dropped ones. */

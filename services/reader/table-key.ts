@@ -32,18 +32,19 @@ export function tableKey(table: SourceTable): readonly string[] {
     case 'n':
       break;
   }
-  throw new ReaderError(
-    'TABLE_NO_KEY',
-    table.replicaIdentity === 'n'
-      ? `table ${name} has replica identity nothing: its updates and deletes carry no key`
-      : `table ${name} has no primary key and no replica identity index: its updates and deletes carry no key`,
-    {
-      remedy:
-        table.primaryKey.length > 0
-          ? `ALTER TABLE ${name} REPLICA IDENTITY DEFAULT;`
-          : `ALTER TABLE ${name} ADD PRIMARY KEY (…); or ALTER TABLE ${name} REPLICA IDENTITY USING INDEX <a unique index of NOT NULL columns>; or REPLICA IDENTITY FULL, which takes it as a bag of rows; or leave it out: ${leaveOut(table)}`,
-    },
-  );
+  throw new ReaderError('TABLE_NO_KEY', `table ${name} ${whyNoKey(table)}`, {
+    remedy:
+      table.primaryKey.length > 0
+        ? `ALTER TABLE ${name} REPLICA IDENTITY DEFAULT;`
+        : `ALTER TABLE ${name} ${table.deferrableKey ? 'DROP CONSTRAINT <its primary key>, ' : ''}ADD PRIMARY KEY (…); or ALTER TABLE ${name} REPLICA IDENTITY USING INDEX <a unique index of NOT NULL columns>; or REPLICA IDENTITY FULL, which takes it as a bag of rows; or leave it out: ${leaveOut(table)}`,
+  });
+}
+
+function whyNoKey({ replicaIdentity, deferrableKey }: SourceTable): string {
+  if (replicaIdentity === 'n') return 'has replica identity nothing: its updates and deletes carry no key';
+  if (deferrableKey)
+    return 'has a deferrable primary key, which PostgreSQL takes for no replica identity: once published, its updates would be refused';
+  return 'has no primary key and no replica identity index: its updates and deletes carry no key';
 }
 
 function sameColumns(a: readonly string[], b: readonly string[]): boolean {

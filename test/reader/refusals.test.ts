@@ -101,6 +101,11 @@ describe('refusals', () => {
     expect((await refusal(pg.url)).code).toBe('PUBLICATION_INCOMPLETE');
     await sql(pg.url, `alter publication p set (publish = 'insert, update, delete, truncate')`);
     expect((await refusal(pg.url, { tables: ['public.k'] })).code).toBe('TABLE_NO_KEY');
+    await sql(pg.url, 'create table public.d (id int primary key deferrable)');
+    const deferrable = await refusal(pg.url, { tables: ['public.d'] });
+    expect(deferrable.code).toBe('TABLE_NO_KEY');
+    expect(deferrable.message).toContain('deferrable primary key');
+    await sql(pg.url, 'drop table public.d');
     expect((await refusal(pg.url, { tables: ['nothing.*'] })).code).toBe('NO_TABLES');
     expect(await sql(pg.url, 'select slot_name from pg_replication_slots')).toEqual([]);
     await sql(pg.url, `select pg_create_logical_replication_slot('other', 'test_decoding')`).catch(() => undefined);
