@@ -7,7 +7,7 @@ import { formatLsn, parseLsn } from '../log/position.ts';
 import type { Config } from '../runtime/config.ts';
 import { ExitCode, SluiceError } from '../runtime/errors.ts';
 import { fetchStatus } from './commands/status.ts';
-import type { StatusReport } from './status-report.ts';
+import type { StatusReport, TableLine } from './status-report.ts';
 
 const WAIT_MS = 120_000;
 const POLL_MS = 200;
@@ -69,14 +69,22 @@ async function byService(config: Config, only: string | null): Promise<bigint | 
   }
   if (report.pipeline !== config.name) return null;
   const asked = report.tables.filter(({ table }) => only === null || table === only);
-  const still = asked.find(({ why, state }) => why !== null || state === 'PAUSED');
+  const still = asked.find((line) => !moves(line) || line.state === 'PAUSED');
   if (only !== null && still !== undefined) throw standsStill(only, still.state, still.why, still.remedy);
   // Its rows are still coming: what is not there yet is no difference.
   if (asked.some(({ why, state }) => why === null && state === 'SNAPSHOTTING')) return null;
   const positions = asked
-    .filter(({ why, committedLsn }) => why === null && committedLsn !== null)
+    .filter((line) => moves(line) && line.committedLsn !== null)
     .map(({ committedLsn }) => parseLsn(committedLsn ?? '0/0'));
   return positions.length === 0 ? null : positions.reduce((a, b) => (b < a ? b : a));
+}
+
+/**
+ * A table that the publication has left out takes no more events, but its position goes on: what it lacks is there to be
+ * compared.
+ */
+function moves({ why, state }: TableLine): boolean {
+  return why === null || state === 'PUBLICATION_CHANGED';
 }
 
 async function byFile(lake: ObjectStore, only: string | null): Promise<bigint | null> {

@@ -44,7 +44,8 @@ export function createCutWriter(options: {
   let newest: ConsistentCut | null = null;
   let writing: Promise<void> = Promise.resolve();
   return {
-    publish(cut) {
+    publish(given) {
+      const cut = withoutStanding(given);
       if (sameVersions(newest, cut)) return;
       newest = cut;
       writing = writing.then(() => writeConsistent(store, pipeline, cut, folderOf).catch(onFailure));
@@ -52,6 +53,15 @@ export function createCutWriter(options: {
     newest: () => newest,
     settled: () => writing,
   };
+}
+
+/** Of a table that the reader has stopped or let go the lake is not the source's state, though its query is at the mark. */
+function withoutStanding(cut: ConsistentCut): ConsistentCut {
+  const { standing = [] } = cut.mark;
+  if (standing.length === 0) return cut;
+  const versions = new Map([...cut.versions].filter(([id]) => !standing.includes(id)));
+  const known = standing.filter((id) => cut.versions.has(id) && !cut.left.includes(id));
+  return { ...cut, versions, left: [...cut.left, ...known] };
 }
 
 function sameVersions(a: ConsistentCut | null, b: ConsistentCut): boolean {

@@ -113,6 +113,8 @@ export interface Mark {
   readonly bytes: bigint;
   /** Tables (schema.table) whose snapshot is not complete at this mark. */
   readonly snapshotting: readonly string[];
+  /** Tables that the reader has stopped or let go: what the source does to them does not come any more. Absent = none. */
+  readonly standing?: readonly string[];
   /** Source clock at the newest included commit, µs since 1970 UTC; lag is measured in the source's clock. */
   readonly sourceTimeMicros: bigint;
   /** Wall clock of the reader, ms. */

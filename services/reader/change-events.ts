@@ -210,6 +210,7 @@ export function createChangeEvents(options: ChangeEventsOptions): ChangeEvents {
         if (!wanted(route) || !isNew(work, ord)) continue;
         // The snapshot's rows came after it.
         if (route.bag?.sees(work.xid) === true) continue;
+        route.truncates++;
         route.bag?.truncated();
         place(work, route, 't', ord);
         rows(null, null, 'key', null);

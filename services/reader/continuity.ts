@@ -128,6 +128,8 @@ export interface TableNow {
   readonly published: boolean;
   readonly rowFilter: string | null;
   readonly columnList: readonly string[] | null;
+  /** What has it in the publication (publication.ts). */
+  readonly entries: readonly string[];
 }
 
 /** What ends a table's state. */
@@ -165,6 +167,13 @@ export function tableBreak(known: TableKnown, now: TableNow | null): Break<Table
   if (scope !== null && (scope.rowFilter !== now.rowFilter || !same(scope.columnList ?? [], now.columnList ?? []))) {
     return found('PUBLICATION_CHANGED', `row filter or column list of ${name} changed`);
   }
+  const entries = scope?.entries ?? [];
+  if (entries.length > 0 && !entries.some((entry) => now.entries.includes(entry))) {
+    return found(
+      'PUBLICATION_CHANGED',
+      `table ${name} left the publication and came back: what changed in it meanwhile is not in the log`,
+    );
+  }
   if (before !== null && now.partitioned && !same(partitions(before), partitions(now))) {
     return found(
       'PARTITIONS_CHANGED',
@@ -196,6 +205,17 @@ export function rewriteOf(before: TableSeen, now: TableSeen): string | null {
     }
   }
   return null;
+}
+
+/**
+ * A leaf that has another file. TRUNCATE of one leaf is not sent where partitions are published as their root, and to the
+ * catalog it looks like VACUUM FULL. One of the whole table is sent, and gives every leaf another file. Null = none.
+ */
+export function leafRefilled(before: TableSeen, now: TableSeen, truncated: boolean): string | null {
+  const leavesNow = Object.entries(now.files);
+  const refilled = leavesNow.filter(([leaf, file]) => before.files[leaf] !== undefined && before.files[leaf] !== file);
+  if (truncated && refilled.length === leavesNow.length) return null;
+  return refilled[0]?.[0] ?? null;
 }
 
 /** Leaf partitions that are there now and were not, and the other way. */

@@ -64,6 +64,7 @@ export interface AppenderOptions {
   readonly onPartitions?: (topic: string, count: number) => void;
   readonly unseenXids: () => Iterable<number>;
   readonly snapshotting: () => readonly string[];
+  readonly standing: () => readonly string[];
   readonly clock: () => number;
   readonly afterAppend: (position: ReaderPosition) => Promise<void>;
 }
@@ -119,6 +120,7 @@ export function createLogAppender(options: AppenderOptions): LogAppender {
       unseenXids: [...options.unseenXids()],
     };
     const snapshotting = options.snapshotting();
+    const standing = options.standing();
     let counts = new Map<string, number>();
     const hadRecords = new Set([...offsets].filter(([, ends]) => hasRecords(ends)).map(([topic]) => topic));
     // The log may ask again, with other offsets, when it had to try again: what it was told before then never was.
@@ -146,6 +148,7 @@ export function createLogAppender(options: AppenderOptions): LogAppender {
         ...(growths.length === 0 ? {} : { grew: growths }),
         bytes: next.bytes,
         snapshotting,
+        ...(standing.length === 0 ? {} : { standing }),
         sourceTimeMicros: next.sourceTimeMicros,
         atMs,
       };

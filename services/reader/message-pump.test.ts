@@ -69,6 +69,25 @@ function pumpOver() {
   return { pump, marks, send: (bytes: Buffer) => inbox.push(bytes, 0, bytes.length) };
 }
 
+it('writes one more mark in another second when the source goes quiet: several workers make a cut at the first mark of a second', async () => {
+  const { pump, marks, send } = pumpOver();
+  const running = pump.run();
+  try {
+    await expect.poll(() => marks.length).toBe(1);
+    for (const bytes of [begin(100n), relation, insert, commit(100n)]) send(bytes);
+    await expect.poll(() => marks.at(-1)?.lsn).toBe('0/64');
+    const last = marks.length;
+    await expect.poll(() => marks.length, { timeout: 4000 }).toBe(last + 1);
+    const second = (mark: Mark | undefined): number => Math.floor((mark?.atMs ?? 0) / 1000);
+    expect(second(marks[last])).toBeGreaterThan(second(marks[last - 1]));
+    await new Promise((resolve) => setTimeout(resolve, 1300));
+    expect(marks.length, 'and no other until the next idle mark').toBe(last + 1);
+  } finally {
+    pump.stop();
+    await running;
+  }
+});
+
 it('ends the mark of an open transaction as soon as its commit has come, although that brings no record', async () => {
   const { pump, marks, send } = pumpOver();
   const running = pump.run();

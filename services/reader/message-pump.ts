@@ -30,6 +30,12 @@ export const MARK_PREFIX = 'sluice.mark';
 /** Tag of the end of a stream block. */
 const STREAM_STOP = 0x45;
 
+/**
+ * Several workers make a cut at the first mark of a second only. When the source goes quiet, one more mark follows the last
+ * change in another second, or the cut would wait for the next idle mark.
+ */
+const TRAIL_MS = 1_000;
+
 export interface PumpPorts {
   readonly inbox: StreamInbox;
   readonly changes: ChangeEvents;
@@ -81,6 +87,8 @@ interface PumpState {
   /** A request for a mark, seen in the open transaction; and one whose transaction has committed. */
   markRequested: boolean;
   markWanted: boolean;
+  /** The newest mark came with records: what ends a batch there may have to end at another second's mark. */
+  trails: boolean;
   lastFlushMs: number;
   idleLsn: Lsn | null;
   last: RelationMessage | null;
@@ -101,6 +109,7 @@ export function createMessagePump(ports: PumpPorts, start: Cut): MessagePump {
     watermarks: [],
     markRequested: false,
     markWanted: false,
+    trails: false,
     lastFlushMs: ports.clock(),
     idleLsn: null,
     last: null,
@@ -131,6 +140,7 @@ export function createMessagePump(ports: PumpPorts, start: Cut): MessagePump {
   const flush = async (): Promise<void> => {
     if (appender.busy) await appender.settled();
     state.lastFlushMs = ports.clock();
+    state.trails = appender.dirty;
     // Not awaited: the next batch fills while this one becomes durable. A failure comes out of `settled`.
     const wake = (): void => inbox.wake();
     appender.flush(cut()).then(wake, wake);
@@ -251,20 +261,22 @@ export function createMessagePump(ports: PumpPorts, start: Cut): MessagePump {
     });
   };
 
+  const idleMs = (): number => (state.trails ? Math.min(TRAIL_MS, ports.idleMarkMs) : ports.idleMarkMs);
+  const untilIdle = (): number => Math.max(1, appender.lastMarkAtMs + idleMs() - ports.clock());
   const idle = async (): Promise<void> => {
     const now = ports.clock();
     // A commit that brought no record of its own still ends its transaction: whoever waits for a consistent place waits for it.
     const pending = appender.dirty || (appender.position.open && !cut().open);
     if (!appender.busy) {
       const due = pending && now - state.lastFlushMs >= ports.flushIntervalMs;
-      const idleDue = state.markWanted || now - appender.lastMarkAtMs >= ports.idleMarkMs;
+      const idleDue = state.markWanted || now - appender.lastMarkAtMs >= idleMs();
       if (due || idleDue) {
         state.markWanted = false;
         if (!appender.dirty) takeIdlePosition();
         await flush();
       }
     } else if (appender.failed) await appender.settled();
-    const untilFlush = pending ? Math.max(1, state.lastFlushMs + ports.flushIntervalMs - now) : ports.idleMarkMs;
+    const untilFlush = pending ? Math.max(1, state.lastFlushMs + ports.flushIntervalMs - now) : untilIdle();
     await inbox.wait(Math.min(untilFlush, 1000));
   };
   /** The keepalive's position becomes ours: every transaction that committed below it has been received. */

@@ -6,8 +6,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseLsn, type Lsn } from '../log/position.ts';
 import { ContinuityError } from './attach.ts';
-import { listTables, type SourceTable } from './catalog.ts';
-import { publicationBreak, rewriteOf, sourceBreak, tableBreak, tableRemedy, type TableNow } from './continuity.ts';
+import { listTables, partitionRoot, type SourceTable } from './catalog.ts';
+import {
+  leafRefilled,
+  publicationBreak,
+  rewriteOf,
+  sourceBreak,
+  tableBreak,
+  tableRemedy,
+  type TableNow,
+} from './continuity.ts';
 import { MARK_PREFIX, MESSAGE_PREFIX } from './message-pump.ts';
 import { findPublication, publicationRevision, requireComplete, type Publication } from './publication.ts';
 import { ReaderError } from './reader-error.ts';
@@ -158,10 +166,12 @@ async function compareTables(
   const redefined = publicationBreak(run.attachment.identity.publication, publicationRevision(publication));
   if (redefined !== null) throw new ContinuityError(redefined);
   for (const route of run.registry.routes()) {
+    if (route.state.phase !== 'removed' && !tables.some((table) => isOf(table, route)))
+      if (await letPartitionGo(session, run, route)) continue;
     if (!takesEvents(route.state)) continue;
     // Just about to be planned anew, from the catalog as it is.
     if (route.state.phase === 'snapshotting' && route.state.heaps.length === 0) continue;
-    const table = tables.find((each) => each.schema === route.schema && each.table === route.table) ?? null;
+    const table = tables.find((each) => isOf(each, route)) ?? null;
     const now = table === null ? null : tableNow(table, publication);
     const shape = run.history.latest(route.schema, route.table);
     const known = { state: route.state, key: shape === null ? null : keyOf(shape), now: seen.get(route) ?? null };
@@ -185,8 +195,9 @@ async function compareTables(
     if (table !== null) followRewrites(run, options, route, table);
     if (now === null) continue;
     seen.set(route, now);
-    if (route.state.published === undefined && route.state.phase === 'streaming') {
-      route.state = { ...route.state, published: { rowFilter: now.rowFilter, columnList: now.columnList } };
+    if (route.state.published?.entries === undefined && route.state.phase === 'streaming') {
+      const { rowFilter, columnList, entries } = now;
+      route.state = { ...route.state, published: { rowFilter, columnList, entries } };
       run.appender.noteTable(route.state);
     }
   }
@@ -205,18 +216,39 @@ async function compareTables(
   }
 }
 
+const isOf = (table: SourceTable, { schema, table: name }: TableRoute): boolean =>
+  table.schema === schema && table.table === name;
+
+/** A table that was attached to one that is followed too: its rows come with that one's from there on. */
+async function letPartitionGo(session: SourceSession, run: ReaderRun, route: TableRoute): Promise<boolean> {
+  const root = await partitionRoot(session, route.schema, route.table);
+  const whole = root === null ? null : run.registry.find(root.schema, root.table);
+  if (whole === null || !takesEvents(whole.state)) return false;
+  await run.registry.letGo(route, `is a partition of ${whole.schema}.${whole.table} now, where its rows are`);
+  return true;
+}
+
 /** TABLE_REWRITTEN: what the stream could not tell is read again, while it goes on. */
 function followRewrites(run: ReaderRun, options: ReaderOptions, route: TableRoute, table: SourceTable): void {
   const now = seenOf(table);
   const before = route.state.seen;
   if (before !== null && JSON.stringify(before) === JSON.stringify(now)) return;
   const detail = before === null ? null : rewriteOf(before, now);
+  const truncated = route.truncates > route.truncatesSeen;
+  route.truncatesSeen = route.truncates;
   route.state = { ...route.state, seen: now };
+  const name = `${route.schema}.${route.table}`;
   if (detail === null) {
-    run.appender.noteTable(route.state);
+    const leaf = before === null || table.relkind !== 'p' ? null : leafRefilled(before, now, truncated);
+    if (leaf === null) {
+      run.appender.noteTable(route.state);
+      return;
+    }
+    const told = `partition ${leaf} of ${name} has another file: a TRUNCATE of one partition is not sent; ${name} is read again`;
+    options.logger.warn({ table: name, state: 'PARTITIONS_CHANGED' }, told);
+    run.registry.resnapshot(route, true);
     return;
   }
-  const name = `${route.schema}.${route.table}`;
   options.logger.warn({ table: name, state: 'TABLE_REWRITTEN' }, `${name}: ${detail}; it is read again`);
   run.registry.resnapshot(route, false);
 }
@@ -237,5 +269,6 @@ function tableNow(table: SourceTable, publication: Publication): TableNow {
     published: published !== null,
     rowFilter: published?.rowFilter ?? null,
     columnList: published?.columns ?? null,
+    entries: published?.entries ?? [],
   };
 }

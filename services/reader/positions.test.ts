@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { lsn } from '../log/position.ts';
 import { createAcker, keepaliveCounts } from './acker.ts';
-import { rewriteOf, sourceBreak, tableBreak, type TableNow } from './continuity.ts';
+import { leafRefilled, rewriteOf, sourceBreak, tableBreak, type TableNow } from './continuity.ts';
 import type { ReaderPosition, TableSeen, TableState } from './reader-state.ts';
 import { slotInsurance, type SlotSample } from './slot-insurance.ts';
 import type { SlotState } from './slot.ts';
@@ -145,6 +145,7 @@ describe('continuity', () => {
     published: true,
     rowFilter: null,
     columnList: null,
+    entries: ['r7'],
   };
   it.each([
     ['the same', now, null],
@@ -155,6 +156,17 @@ describe('continuity', () => {
     ['another filter', { ...now, rowFilter: '(a > 1)' }, 'PUBLICATION_CHANGED'],
   ])('table: %s', (_what, found, expected) => {
     expect(tableBreak({ state, key: ['id'], now }, found)?.state ?? null).toBe(expected);
+  });
+  it('sees by its entry in the publication that a table left it and came back', () => {
+    const read = { ...state, published: { rowFilter: null, columnList: null, entries: ['r7'] } };
+    const anew = { ...now, entries: ['r8'] };
+    expect(tableBreak({ state: read, key: ['id'], now: null }, now)).toBeNull();
+    expect(tableBreak({ state: read, key: ['id'], now }, { ...now, entries: ['r7', 'n9'] })).toBeNull();
+    expect(tableBreak({ state: read, key: ['id'], now: anew }, anew)?.state).toBe('PUBLICATION_CHANGED');
+    expect(tableBreak({ state, key: ['id'], now }, anew)?.state).toBe('PUBLICATION_CHANGED');
+    // Noted by a reader that did not look at entries yet.
+    const before = { ...state, published: { rowFilter: null, columnList: null } };
+    expect(tableBreak({ state: before, key: ['id'], now: null }, anew)).toBeNull();
   });
   it('compares filter and column list with those that the table was read with, however it was first looked at', () => {
     const read = { ...state, published: { rowFilter: null, columnList: ['id'] } };
@@ -189,6 +201,21 @@ describe('continuity', () => {
     const found = rewriteOf(seen, after);
     if (expected === null) expect(found).toBeNull();
     else expect(found).toMatch(expected);
+  });
+});
+
+describe('a leaf that has another file', () => {
+  const seen = (files: Record<string, number>): TableSeen => ({ attributes: [], files });
+  const before = seen({ 'a.p1': 1, 'a.p2': 2 });
+  it.each([
+    ['nothing', before, false, null],
+    ['one leaf', seen({ 'a.p1': 1, 'a.p2': 9 }), false, 'a.p2'],
+    ['one leaf beside a TRUNCATE of all that was met before', seen({ 'a.p1': 1, 'a.p2': 9 }), true, 'a.p2'],
+    ['all leaves, and no TRUNCATE came', seen({ 'a.p1': 8, 'a.p2': 9 }), false, 'a.p1'],
+    ['all leaves by a TRUNCATE that was sent', seen({ 'a.p1': 8, 'a.p2': 9 }), true, null],
+    ['another leaf', seen({ 'a.p1': 1, 'a.p2': 2, 'a.p3': 3 }), false, null],
+  ])('%s', (_what, now, truncated, leaf) => {
+    expect(leafRefilled(before, now, truncated)).toBe(leaf);
   });
 });
 

@@ -23,8 +23,9 @@ import { createStreamInbox, type StreamInbox } from './stream-inbox.ts';
 import { createStreamedTransactions } from './streamed-transactions.ts';
 import { createTablePrivacy } from './table-privacy.ts';
 import { createTableRegistry, type StopReason, type TableRegistry } from './table-registry.ts';
-import { encoderCache, takesEvents, type TableRoute } from './table-route.ts';
-import { newTableState, planTable } from './table-selection.ts';
+import { matchesGlobs } from './table-globs.ts';
+import { encoderCache, takesEvents, tableName, type TableRoute } from './table-route.ts';
+import { newTableState, planTable, type SelectedTables } from './table-selection.ts';
 import { createUnseenTransactions, type UnseenTransactions } from './visibility.ts';
 
 export interface ReaderRun {
@@ -142,6 +143,7 @@ async function wire(
     },
     unseenXids: () => unseen.xids,
     snapshotting: () => registry.snapshotting(),
+    standing: () => registry.standing(),
     clock,
     async afterAppend(done) {
       await failpoint('after-log-append');
@@ -258,9 +260,18 @@ function tableStates(
   }
   for (const known of saved.tables) {
     if (selected.taken.some((table) => table.schema === known.schema && table.table === known.table)) continue;
-    put({ ...known, phase: takesEvents(known) ? 'removed' : known.phase }, takesEvents(known));
+    if (!takesEvents(known)) put(known, false);
+    else if (!matchesGlobs(options.tables, known.schema, known.table)) put({ ...known, phase: 'removed' }, true);
+    else put({ ...known, phase: 'stopped', stopped: whyNotTaken(known, selected) }, true);
   }
   return { states, changed };
+}
+
+/** A table that is wanted and was followed, and cannot be any more since something was done to it while no reader ran. */
+function whyNotTaken({ schema, table }: TableState, { refused }: SelectedTables): TableState['stopped'] {
+  const why = refused.find((each) => each.schema === schema && each.table === table)?.error;
+  if (why !== undefined) return { state: why.code, detail: why.message };
+  return { state: 'TABLE_MISSING', detail: `table ${tableName(schema, table)} does not exist any more` };
 }
 
 /** Next offsets of every data topic, for the first full mark. */

@@ -81,6 +81,8 @@ export interface TableState {
 export interface PublishedScope {
   readonly rowFilter: string | null;
   readonly columnList: readonly string[] | null;
+  /** Absent where it was noted before readers looked at them. */
+  readonly entries?: readonly string[];
 }
 
 export interface TableSeen {

@@ -40,6 +40,8 @@ export interface TableRegistry {
   /** The route for a RELATION: at once if its shape is known, otherwise after a look at the catalog. Null = not ours. */
   resolve(relation: RelationMessage): TableRoute | null | Promise<TableRoute | null>;
   snapshotting(): readonly string[];
+  /** Those that take no events: stopped, or let go. */
+  standing(): readonly string[];
   /** The table takes no more events until it is read again; the others go on. */
   stop(route: TableRoute, reason: StopReason): void;
   /** Exact: what the source no longer has goes, too. */
@@ -51,6 +53,8 @@ export interface TableRegistry {
   adopt(schema: string, table: string): Promise<TableRoute | null>;
   /** Takes a table because somebody asked for it. @throws ReaderError why it cannot be taken, with the SQL where there is one */
   add(schema: string, table: string): Promise<TableRoute>;
+  /** The same, because of what was done at the source: told in the log. */
+  letGo(route: TableRoute, why: string): Promise<void>;
   /** Lets go of a table: its events no longer go to the log. Gives the SQL for the owner where it stays published. */
   remove(route: TableRoute): Promise<string | null>;
   /** Takes up what the contracts say now of the values that are kept out of the log. */
@@ -148,6 +152,13 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
       // A table that is gone has left every publication.
       return sqlstateOf(error) === '42P01' ? null : `${sql};`;
     }
+  };
+
+  const letGo = async (route: TableRoute, why: string): Promise<void> => {
+    const sql = await remove(route);
+    const table = tableName(route.schema, route.table);
+    const owner = sql === null ? {} : { remedy: `as its owner: ${sql}` };
+    options.logger.warn({ table, ...owner }, `table ${table} is let go: it ${why}`);
   };
 
   const adopt = async (schema: string, name: string): Promise<TableRoute | null> => {
@@ -345,6 +356,7 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     adopt,
     add,
     remove,
+    letGo,
     stop,
     async open() {
       for (const state of parts.states) {
@@ -382,6 +394,10 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
       [...byName.values()]
         .filter((route) => route.state.phase === 'snapshotting' || isAltered(route))
         .map((route) => tableName(route.schema, route.table)),
+    standing: () =>
+      [...byName.values()]
+        .filter(({ state }) => !takesEvents(state))
+        .map(({ schema, table }) => tableName(schema, table)),
     resnapshot,
     async repair(route, exact) {
       const { schema, table } = route;
@@ -395,7 +411,9 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
       route.partitions = Math.max(1, (await options.log.reader.bounds(route.topic)).size);
       const fault = await privacy.load(route.schema, route.table);
       if (fault !== null) throw new ReaderError(fault.state, fault.detail, { remedy: fault.remedy });
-      if (await publish(route.schema, route.table)) route.state = { ...route.state, waitForXid: await barrier() };
+      // What a transaction wrote before the table was published (anew), perhaps by somebody else, never comes.
+      const anew = await publish(route.schema, route.table);
+      if (anew || route.state.stopped !== null) route.state = { ...route.state, waitForXid: await barrier() };
       resnapshot(route, exact);
     },
     setPhase(route, phase) {

@@ -25,6 +25,9 @@ export interface TableRoute {
   alterations: number;
   /** Of these, how many the catalog was looked at for. */
   alterationsSeen: number;
+  /** TRUNCATE events since this run began, and how many of them a look at the catalog has met. */
+  truncates: number;
+  truncatesSeen: number;
   state: TableState;
   /** Set while chunks of the table are being read. */
   recorder: KeyRecorder | null;
@@ -52,6 +55,8 @@ export function createTableRoute(pipeline: string, state: TableState, partitions
     shapeChanges: 0,
     alterations: 0,
     alterationsSeen: 0,
+    truncates: 0,
+    truncatesSeen: 0,
     state,
     recorder: null,
     bag: null,

@@ -4,7 +4,7 @@ import type { ShapeEncoder } from '../log/envelope-encode.ts';
 import { findTable, listTables, type SourceTable } from './catalog.ts';
 import { findPublication, type Publication, type PublishedTable } from './publication.ts';
 import { ReaderError } from './reader-error.ts';
-import type { TableSeen, TableState } from './reader-state.ts';
+import type { PublishedScope, TableSeen, TableState } from './reader-state.ts';
 import { bareFromCatalog, describeColumns, type BareShape, type ShapeHistory } from './shapes.ts';
 import type { SourceSession } from './source.ts';
 import { matchesGlobs } from './table-globs.ts';
@@ -85,6 +85,10 @@ export function leaves(table: SourceTable): readonly string[] {
   return table.relkind === 'p' ? table.heaps.map((heap) => `${heap.schema}.${heap.table}`) : [];
 }
 
+export function scopeOf({ rowFilter, columns, entries }: PublishedTable): PublishedScope {
+  return { rowFilter, columnList: columns, entries };
+}
+
 export function publishedTable(publication: Publication, schema: string, table: string): PublishedTable | null {
   return publication.tables.find((each) => each.schema === schema && each.table === table) ?? null;
 }
@@ -140,7 +144,7 @@ export async function planTable(session: SourceSession, route: TableRoute, conte
     oid: table.oid,
     partitions: leaves(table),
     seen: seenOf(table),
-    ...(begins ? { published: { rowFilter: published.rowFilter, columnList: published.columns } } : {}),
+    ...(begins ? { published: scopeOf(published) } : {}),
   };
   return { route, heaps, shape: encoder, rowFilter: published.rowFilter, reading: 0 };
 }

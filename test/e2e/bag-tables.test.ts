@@ -13,6 +13,7 @@ import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
 import { buildSluice, runSluice, startSluice } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { changeUnheard } from '../support/unheard-change.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const suite = await requires('tables without key', 'pg18');
@@ -186,9 +187,7 @@ logging: {level: warn}
       expect(refused.code).not.toBe(0);
       expect(refused.err).toMatch(/has no key/);
       // What the stream never heard of is mended by reading all of it.
-      await database.query(
-        `begin; alter publication sluice_three drop table three.bag; delete from three.bag where n = 1; alter publication sluice_three add table three.bag; commit`,
-      );
+      await changeUnheard(database, 'sluice_three', 'three.bag', 'delete from three.bag where n = 1');
       const repaired = await sluice('repair', 'three.bag');
       expect(repaired.out).toContain('it has no key, so its rows are read together');
       expect(repaired.code, repaired.err).toBe(0);

@@ -11,6 +11,7 @@ import { requires } from '../support/requirements.ts';
 import { startSluice } from '../support/sluice-process.ts';
 import { createService, type SluiceService } from '../support/sluice-service.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { changeUnheard } from '../support/unheard-change.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const suite = await requires('continuity commands', 'pg18');
@@ -24,10 +25,7 @@ suite('continuity commands', { timeout: 180_000 }, () => {
   const start = () => pipeline.start();
   const stop = () => pipeline.stop();
   /** Changes that the stream does not hear of. */
-  const unheard = (table: string, sql: string): Promise<unknown> =>
-    database.query(
-      `begin; alter publication sluice_cont drop table ${table}; ${sql}; alter publication sluice_cont add table ${table}; commit`,
-    );
+  const unheard = (table: string, sql: string): Promise<unknown> => changeUnheard(database, 'sluice_cont', table, sql);
   const verify = async (table: string) => {
     const { code, out, err } = await sluice('verify', '--tables', `public.${table}`, '--json');
     const [report] = (JSON.parse(out || '{"tables": []}') as { tables: { equal: boolean; differing: number }[] })

@@ -169,6 +169,19 @@ describe('reader cases', () => {
     );
     await harness.caughtUp(reader);
     await expectEqual('p', ['id', 'at', 'v']);
+    const snapshots = (): unknown => reader.status().tables[0]?.snapshotRows;
+    await db.query('truncate p3');
+    await waitFor('the rows of the truncated leaf to go', async () => {
+      const rows = [...(await harness.rows('p')).keys()];
+      return !rows.some((key) => key.includes('5000')) && reader.status().tables[0]?.phase === 'streaming';
+    });
+    await harness.caughtUp(reader);
+    await expectEqual('p', ['id', 'at', 'v']);
+    const before = snapshots();
+    await db.query(`truncate p; insert into p values (1, '2026-02-02', 'behind it')`);
+    await harness.caughtUp(reader);
+    expect(await expectEqual('p', ['id', 'at', 'v'])).toBe(1);
+    expect(snapshots(), 'a TRUNCATE that was sent needs no reading').toBe(before);
   });
 
   it('case 11: TRUNCATE is an ordered barrier in every partition', async () => {

@@ -8,6 +8,7 @@ import { requires } from '../support/requirements.ts';
 import { startSluice } from '../support/sluice-process.ts';
 import { createService, type SluiceService } from '../support/sluice-service.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { changeUnheard } from '../support/unheard-change.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { statePage } from './page.ts';
 
@@ -208,9 +209,7 @@ stream: {trigger: 200ms}`,
   });
 
   it('VERIFY_FAILED is what `verify --continuous` finds, while the table streams, and is mended by what its page prints', async () => {
-    await database.query(
-      `begin; alter publication sluice_sta drop table fine; update fine set v = 'unheard' where id = 3; alter publication sluice_sta add table fine; commit`,
-    );
+    await changeUnheard(database, 'sluice_sta', 'fine', `update fine set v = 'unheard' where id = 3`);
     const walking = startSluice(['verify', '--continuous', '--tables', 'public.fine', '--rate', '50MB'], {
       cwd: folder,
       env: pipeline.env,

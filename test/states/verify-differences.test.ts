@@ -11,6 +11,7 @@ import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
 import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { changeUnheard } from '../support/unheard-change.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const ROWS = Number(process.env['SLUICE_TEST_ROWS'] ?? 100_000);
@@ -43,10 +44,7 @@ suite('planted differences', { timeout: 180_000 + ROWS / 2 }, () => {
     );
     return { code, equal, found: found.toSorted(), table, text: out };
   };
-  const unheard = (table: string, sql: string): Promise<unknown> =>
-    database.query(
-      `begin; alter publication sluice_ver drop table ${table}; ${sql}; alter publication sluice_ver add table ${table}; commit`,
-    );
+  const unheard = (table: string, sql: string): Promise<unknown> => changeUnheard(database, 'sluice_ver', table, sql);
 
   beforeAll(
     async () => {

@@ -32,6 +32,7 @@ export function appenderOver(
     offsets,
     unseenXids: () => [],
     snapshotting: () => [],
+    standing: () => [],
     clock,
     afterAppend: async () => undefined,
   });

@@ -95,6 +95,7 @@ export function decodeMark(value: Buffer, name: string): Mark {
     full: body['full'] === true,
     bytes: BigInt(text(body['bytes'], '0')),
     snapshotting: (body['snapshotting'] ?? []) as string[],
+    ...(Array.isArray(body['standing']) ? { standing: body['standing'] as string[] } : {}),
     ...(Array.isArray(body['resets']) ? { resets: body['resets'] as string[] } : {}),
     ...(Array.isArray(body['grew']) ? { grew: body['grew'] as string[] } : {}),
     sourceTimeMicros: BigInt(text(body['sourceTimeMicros'], '0')),
