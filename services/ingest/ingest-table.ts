@@ -221,7 +221,8 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
   });
 
   function begin({ from, to, bytesEstimate }: Planned): Promise<DecodedAhead | null> | null {
-    if (foreign !== null || current === null || tablePlan === null) return null;
+    // In a load only: beside a reader in the middle of a large transaction the process has no memory to spare for it.
+    if (foreign !== null || current === null || tablePlan === null || !snapshotting) return null;
     if (!leavesNothing(held) || !leavesNothing(working)) return null;
     const release = options.spare?.(bytesEstimate) ?? null;
     if (release === null) return null;
