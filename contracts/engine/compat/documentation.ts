@@ -28,11 +28,11 @@ const ANYWHERE: ReadonlySet<string> = new Set([
   'transformLogic',
   'transformSourceObjects',
 ]);
+/** Not the id: by it, or by an alias, it is known that both are one contract. */
 const OF_THE_CONTRACT: ReadonlySet<string> = new Set([
   'contractCreatedTs',
   'dataProduct',
   'domain',
-  'id',
   'name',
   'price',
   'roles',
