@@ -5,6 +5,7 @@ import type { Change } from './change.ts';
 import { compareOptions } from './compare-options.ts';
 import { compareTypes, typeText } from './compare-types.ts';
 import type { TypeChange } from './compare-types.ts';
+import { compareValueLists } from './value-lists.ts';
 
 export function compareColumns(
   subject: string,
@@ -118,7 +119,6 @@ function typeChange(old: Column, now: Column): TypeChange {
 
 function compareAllowed(subject: string, old: Column, now: Column): Change[] {
   if (old.allowedValues === null && now.allowedValues === null) return [];
-  const [before, after] = [new Set(old.allowedValues?.map(String)), new Set(now.allowedValues?.map(String))];
   if (old.allowedValues === null) {
     return [
       {
@@ -140,8 +140,7 @@ function compareAllowed(subject: string, old: Column, now: Column): Change[] {
       },
     ];
   }
-  const added = [...after].filter((value) => !before.has(value));
-  const removed = [...before].filter((value) => !after.has(value));
+  const { added, removed } = compareValueLists(old.allowedValues, now.allowedValues);
   const changes: Change[] = [];
   if (old.enumOpen !== now.enumOpen)
     changes.push({

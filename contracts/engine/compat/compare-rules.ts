@@ -3,6 +3,7 @@ import type { LibraryRule, Rule, TableContract } from '../model.ts';
 import { meansZero } from '../rules/rule-meta.ts';
 import type { Change } from './change.ts';
 import { actionChange } from './compare-columns.ts';
+import { compareValueLists } from './value-lists.ts';
 import { compareOperators } from './compare-operators.ts';
 
 export function compareRules(before: TableContract, after: TableContract): Change[] {
@@ -137,13 +138,13 @@ function compareLists(old: Rule, now: Rule): Pick<Change, 'code' | 'message'> | 
     said(withoutLists(old)) !== said(withoutLists(now))
   )
     return null;
-  const [missing, valid] = [
-    listChange(old.missingValues, now.missingValues),
-    listChange(old.validValues, now.validValues),
-  ];
-  const shown = [...missing.shown, ...valid.shown].join(', ');
-  const tightened = missing.grew || valid.shrank;
-  const loosened = missing.shrank || valid.grew;
+  const missing = compareValueLists(old.missingValues, now.missingValues);
+  const valid = compareValueLists(old.validValues, now.validValues);
+  const shown = [missing, valid]
+    .flatMap(({ added, removed }) => [...added.map((value) => `+${value}`), ...removed.map((value) => `-${value}`)])
+    .join(', ');
+  const tightened = missing.added.length > 0 || valid.removed.length > 0;
+  const loosened = missing.removed.length > 0 || valid.added.length > 0;
   if (shown === '' || tightened === loosened) return null;
   return { code: tightened ? 'RULE_TIGHTENED' : 'RULE_LOOSENED', message: shown };
 }
@@ -156,20 +157,6 @@ const withoutLists = (rule: LibraryRule): LibraryRule => ({
   missingValues: rule.missingValues === null ? null : [],
   validValues: rule.validValues === null ? null : [],
 });
-
-function listChange(
-  old: LibraryRule['validValues'],
-  now: LibraryRule['validValues'],
-): { grew: boolean; shrank: boolean; shown: string[] } {
-  const [before, after] = [new Set(old?.map(String)), new Set(now?.map(String))];
-  const added = [...after].filter((value) => !before.has(value));
-  const removed = [...before].filter((value) => !after.has(value));
-  return {
-    grew: added.length > 0,
-    shrank: removed.length > 0,
-    shown: [...added.map((value) => `+${value}`), ...removed.map((value) => `-${value}`)],
-  };
-}
 
 function severityRank(severity: string): number {
   const rank = ['info', 'warning', 'error'].indexOf(severity.toLowerCase());
