@@ -197,7 +197,7 @@ export async function openMergeTable(options: MergeTableOptions): Promise<OwnedM
         index.apply({ ...staged.change, version: done.snapshot.version }),
       );
     considerCompaction(done.snapshot, staged.bytesWritten);
-    usedUp(batchBytes({ ...given.batch, names: [] }));
+    usedUp(batchBytes(given.batch));
     upkeep.afterCommit(done.snapshot, mode === 'append' ? null : { fields: resolved.keyed.keyFields });
     return toResult(done.version, resolved, staged, done.conflicts);
   }

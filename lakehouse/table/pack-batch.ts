@@ -65,8 +65,8 @@ export function packBatch({ rowCount, names, columns }: ColumnBatch): PackedBatc
 }
 
 /** Bytes that a batch takes when it is packed. */
-export function batchBytes(batch: ColumnBatch): number {
-  return batch.columns.reduce((sum, column) => sum + packedBytes(column), 0);
+export function batchBytes({ columns }: Pick<ColumnBatch, 'columns'>): number {
+  return columns.reduce((sum, column) => sum + packedBytes(column), 0);
 }
 
 function packedBytes(column: ColumnVector): number {

@@ -155,6 +155,10 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     return tablePlan;
   }
 
+  function evolve(next: TableShape, standing: TablePlan): TablePlan {
+    return contracts.evolve(standing, next, lakeSchema, next.version !== shape().version);
+  }
+
   async function describe(planned: Planned | null, at: number | null): Promise<Record<string, string>> {
     const sequence = planned?.cut.sequence ?? at;
     const mark = sequence === null ? timeline.newest() : timeline.at(sequence);
@@ -203,7 +207,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
       ...head,
       ...decoding(using),
       plan,
-      evolve: (next, standing) => contracts.evolve(standing, next, lakeSchema, next.version !== shape().version),
+      evolve,
       ...working,
       snapshotting,
       asked: requests.pending,
@@ -331,7 +335,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
       return usePlan();
     },
     decoder,
-    evolve: (next, standing) => contracts.evolve(standing, next, lakeSchema, next.version !== shape().version),
+    evolve,
     parkedKeys: () => held.parkedKeys,
     moved(to) {
       version = to ?? version;

@@ -99,7 +99,7 @@ export function createQuery<B extends StreamBatch, A extends Begun = Begun>(opti
     await dropBegun();
     position = options.committed === null ? await committedByLog() : ((await options.committed()) ?? START);
     standing = await checkpoint.plan(nextId(position));
-    if (standing !== null && !continues(standing, position)) standing = null;
+    if (standing !== null && !startsAt(standing.from, position)) standing = null;
   }
 
   async function committedByLog(): Promise<QueryPosition> {
@@ -139,7 +139,7 @@ export function createQuery<B extends StreamBatch, A extends Begun = Begun>(opti
       conf: await options.describe(planned, leftoversAt),
     };
     const written = await checkpoint.writePlan(wanted);
-    if (written === wanted || continues(written, at)) return written;
+    if (written === wanted || startsAt(written.from, at)) return written;
     // A plan of this number that starts elsewhere belongs to another life of the table; nothing of it is in the sink.
     await checkpoint.replacePlan(wanted);
     return wanted;
@@ -270,10 +270,6 @@ function nextId(position: QueryPosition): bigint {
 }
 
 /** A plan continues a position when it starts where the position ends. */
-function continues(plan: BatchPlan, position: QueryPosition): boolean {
-  return startsAt(plan.from, position);
-}
-
 function startsAt(offsets: ReadonlyMap<number, LogOffset>, position: QueryPosition): boolean {
   for (const [partition, from] of offsets)
     if (from !== (position.nextOffsets.get(partition) ?? (0n as LogOffset))) return false;
