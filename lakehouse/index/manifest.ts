@@ -95,6 +95,7 @@ function parseManifest(path: string, text: string): Manifest | null {
     );
   if (hashFormat !== KEY_HASH_FORMAT) return null;
   try {
+    // JSON has no type: a part that is missing throws below, and the index is made anew.
     const stored = raw as unknown as Omit<Manifest, 'truncate' | 'tableVersion'> & {
       tableVersion: string;
       truncate: { epoch: number; lsn: string; ord: number } | null;

@@ -46,6 +46,7 @@ export interface DrillServerOptions {
 }
 
 const BUCKET = 'drill';
+/** The driver's type asks for an overload by format, of which only text is used here. */
 const asText = { getTypeParser: () => (value: unknown) => value } as unknown as pg.CustomTypesConfig;
 
 export async function startDrillServers(options: DrillServerOptions): Promise<DrillServers> {

@@ -107,8 +107,7 @@ function escape(text: string): string {
       .replaceAll('<', '&lt;')
       .replaceAll('>', '&gt;')
       .replaceAll('"', '&quot;')
-      // XML 1.0 has no place for control characters, escaped or not.
-      // oxlint-disable-next-line no-control-regex
+      // oxlint-disable-next-line no-control-regex -- XML 1.0 has no place for control characters, escaped or not
       .replaceAll(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '\ufffd')
   );
 }
