@@ -26,16 +26,14 @@ export function lakeNameClashes(sourceNames: readonly string[]): [string, string
   return clashes;
 }
 
-/** Columns that every table in the lake gets, and those that a change feed adds to its rows. */
-const RESERVED: ReadonlySet<string> = new Set([
-  '_sluice_lsn',
-  '_sluice_ord',
-  '_sluice_epoch',
-  '_sluice_committed_at',
-  '_sluice_deleted',
-  '_change_type',
-  '_commit_version',
-  '_commit_timestamp',
-]);
+/** How the lake's own columns begin: those that every table gets, those of soft deletes and of tables without a key. */
+const OWN_PREFIX = '_sluice_';
 
-export const isReservedName = (sourceName: string): boolean => RESERVED.has(lakeColumnName(sourceName).toLowerCase());
+/** Columns that a change feed adds to a table's rows. */
+const CHANGE_FEED: ReadonlySet<string> = new Set(['_change_type', '_commit_version', '_commit_timestamp']);
+
+/** Whether a source's column would have a name that the lake keeps for columns of its own. Case does not count. */
+export function isReservedName(sourceName: string): boolean {
+  const folded = lakeColumnName(sourceName).toLowerCase();
+  return folded.startsWith(OWN_PREFIX) || CHANGE_FEED.has(folded);
+}

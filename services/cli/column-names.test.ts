@@ -9,5 +9,7 @@ it('names the columns that the lake cannot keep apart, and those named as its ow
   expect(columnFault(table, ['a b', 'a_b'])?.message).toContain('NAME_CLASH');
   expect(columnFault(table, ['id', '_Sluice_LSN'])?.message).toContain('"_Sluice_LSN"');
   expect(columnFault(table, ['id', '_sluice_deleted'])?.message).toContain('"_sluice_deleted"');
+  expect(columnFault(table, ['id', '_sluice_row_hash'])?.message).toContain('"_sluice_row_hash"');
+  expect(columnFault(table, ['id', '_Change_Type'])?.message).toContain('"_Change_Type"');
   expect(columnFault(table, ['a', 'A'])?.remedy).toContain('"!public.t"');
 });

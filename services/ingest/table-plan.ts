@@ -1,18 +1,11 @@
 /** A table as one contract version describes it: the gate, the lake's schema, and how cells go into columns. */
 import type { CatalogColumn } from '../../contracts/engine/catalog.ts';
 import type { Gate } from '../../contracts/engine/gate.ts';
-import { lakeColumnName } from '../../contracts/engine/lake-name.ts';
+import { isReservedName, lakeColumnName } from '../../contracts/engine/lake-name.ts';
 import { lakeMapping, latePrivacyPlan, privacyPlan } from '../../contracts/engine/privacy.ts';
 import type { Hasher, PrivacyPlan } from '../../contracts/engine/privacy.ts';
 import { holdsClassified, keyColumns } from '../../contracts/engine/model.ts';
 import type { OnUnrepresentable, TableContract, UnknownColumns } from '../../contracts/engine/model.ts';
-import {
-  ABSENT_COLUMN,
-  DELETED_COLUMN,
-  EPOCH_COLUMN,
-  LSN_COLUMN,
-  ORD_COLUMN,
-} from '../../lakehouse/merge/position-columns.ts';
 import type { DeltaType, StructField, StructType } from '../../lakehouse/table/schema.ts';
 import { createHash } from 'node:crypto';
 import { OCCURRENCE, ROW_HASH } from '../log/bag-key.ts';
@@ -194,24 +187,14 @@ function schemaOf(fields: readonly PlanField[]): StructType {
   };
 }
 
-/** Lower case. */
-const OWN_COLUMNS: readonly string[] = [
-  EPOCH_COLUMN,
-  LSN_COLUMN,
-  ORD_COLUMN,
-  COMMITTED_AT,
-  DELETED_COLUMN,
-  ABSENT_COLUMN,
-];
-
 function refuseClashes(tableName: string, fields: readonly PlanField[]): void {
   const seen = new Map<string, string>();
-  for (const { lakeName, sourceName } of fields) {
+  for (const { lakeName, sourceName, made } of fields) {
     const folded = lakeName.toLowerCase();
-    if (OWN_COLUMNS.includes(folded))
+    if (made === undefined && isReservedName(sourceName))
       throw new StreamError(
         'SCHEMA_CONFLICT',
-        `table ${tableName}: column '${sourceName}' has the name of a column that every table in the lake gets`,
+        `table ${tableName}: column '${sourceName}' has a name that the lake keeps for its own columns`,
         'leave it out by a column list in the publication, or rename it',
       );
     const earlier = seen.get(folded);
