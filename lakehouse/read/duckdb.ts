@@ -3,7 +3,8 @@
  * given folders, no extension, no setting can be changed any more.
  */
 import type * as DuckDb from '@duckdb/node-api';
-import type { DuckDBConnection, Json } from '@duckdb/node-api';
+import type { DuckDBConnection, DuckDBValueConverter } from '@duckdb/node-api';
+import { ExactNumber } from '../table/lossless-json.ts';
 import { SqlError } from './sql-error.ts';
 
 export interface ResultColumn {
@@ -15,11 +16,21 @@ export interface ResultColumn {
 export interface SqlResult {
   readonly columns: readonly ResultColumn[];
   /**
-   * Rows, some thousand at a time. 64-bit integers and decimals are text with all their digits, dates and times too;
-   * smaller integers and floats are numbers, NaN and infinities text.
+   * Rows, some thousand at a time. 64-bit integers and decimals are text with all their digits (an ExactNumber inside lists,
+   * maps and structs), dates and times too; smaller integers and floats are numbers, NaN and infinities text. A 32-bit float
+   * is the double of the fewest digits that give it back.
    */
-  readonly rows: AsyncIterable<readonly (readonly Json[])[]>;
+  readonly rows: AsyncIterable<readonly (readonly SqlCell[])[]>;
 }
+
+export type SqlCell =
+  | null
+  | boolean
+  | number
+  | string
+  | ExactNumber
+  | readonly SqlCell[]
+  | { readonly [name: string]: SqlCell };
 
 export interface DuckDbSession {
   run(sql: string): Promise<void>;
@@ -102,14 +113,37 @@ async function query(engine: Engine, connection: DuckDBConnection, sql: string):
   const result = await guarded(() => connection.stream(sql));
   const types = result.columnTypes();
   const columns = result.columnNames().map((name, i) => ({ name, type: String(types[i]) }));
-  async function* rows(): AsyncGenerator<readonly (readonly Json[])[]> {
+  const toCell = cellConverter(engine);
+  async function* rows(): AsyncGenerator<readonly (readonly SqlCell[])[]> {
     for (;;) {
       const chunk = await guarded(() => result.fetchChunk());
       if (chunk === null || chunk.rowCount === 0) return;
-      yield chunk.convertRows(engine.JsonDuckDBValueConverter);
+      yield chunk.convertRows(toCell);
     }
   }
   return { columns, rows: rows() };
+}
+
+function cellConverter({ DuckDBTypeId, JsonDuckDBValueConverter }: Engine): DuckDBValueConverter<SqlCell> {
+  const { BIGINT, UBIGINT, HUGEINT, UHUGEINT, BIGNUM, DECIMAL, FLOAT } = DuckDBTypeId;
+  const exact: ReadonlySet<number> = new Set([BIGINT, UBIGINT, HUGEINT, UHUGEINT, BIGNUM, DECIMAL]);
+  const json = JsonDuckDBValueConverter as DuckDBValueConverter<SqlCell>;
+  const inner: DuckDBValueConverter<SqlCell> = (value, type) => {
+    if (value !== null && exact.has(type.typeId)) return new ExactNumber(String(value));
+    return outer(value, type, inner);
+  };
+  const outer: DuckDBValueConverter<SqlCell> = (value, type) =>
+    type.typeId === FLOAT && Number.isFinite(value) ? shortest(Number(value)) : json(value, type, inner);
+  return outer;
+}
+
+function shortest(value: number): number {
+  if (Number.isInteger(value)) return value;
+  for (let digits = 1; digits <= 9; digits++) {
+    const short = Number(value.toPrecision(digits));
+    if (Math.fround(short) === value) return short;
+  }
+  return value;
 }
 
 async function guarded<T>(work: () => Promise<T>): Promise<T> {

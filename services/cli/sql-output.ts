@@ -2,13 +2,8 @@
  * A query's result as text. Exact in every form: CSV and table print all digits; in JSON a 64-bit integer or a decimal is a
  * number when a double holds it exactly, and a string of all its digits when it does not. Zero keeps its sign.
  */
-import type { ResultColumn, SqlResult } from '../../lakehouse/read/duckdb.ts';
-
-type Cell = Awaited<ReturnType<typeof firstRow>>;
-async function firstRow(result: SqlResult) {
-  for await (const rows of result.rows) return rows[0]?.[0] ?? null;
-  return null;
-}
+import type { ResultColumn, SqlCell, SqlResult } from '../../lakehouse/read/duckdb.ts';
+import { ExactNumber } from '../../lakehouse/table/lossless-json.ts';
 
 export type Write = (text: string) => void;
 
@@ -18,14 +13,11 @@ const EXACT = /^(?:U?(?:BIG|HUGE)INT|BIGNUM|VARINT|DECIMAL\(\d+,\d+\))$/;
 export async function writeJson(result: SqlResult, write: Write): Promise<void> {
   const names = uniqueNames(result.columns).map((name) => JSON.stringify(name));
   const exact = result.columns.map(({ type }) => EXACT.test(type));
-  const single = singles(result.columns);
   let first = true;
   for await (const rows of result.rows) {
     let text = '';
     for (const row of rows) {
-      const members = row.map(
-        (cell, i) => `${names[i] ?? '""'}:${exact[i] === true ? number(cell) : jsonText(cell, single[i])}`,
-      );
+      const members = row.map((cell, i) => `${names[i] ?? '""'}:${exact[i] === true ? number(cell) : jsonText(cell)}`);
       text += `${first ? '[' : ',\n '}{${members.join(',')}}`;
       first = false;
     }
@@ -34,30 +26,20 @@ export async function writeJson(result: SqlResult, write: Write): Promise<void> 
   write(first ? '[]\n' : ']\n');
 }
 
-const singles = (columns: readonly ResultColumn[]): readonly boolean[] => columns.map(({ type }) => type === 'FLOAT');
-
-/** JSON.stringify, but for the sign of zero, and for 32-bit floats: these in the fewest digits that give them back. */
-function jsonText(cell: Cell, single = false): string {
-  if (typeof cell === 'number') {
-    if (Object.is(cell, -0)) return '-0';
-    return JSON.stringify(single ? shortest(cell) : cell);
-  }
-  if (Array.isArray(cell)) return `[${cell.map((item) => jsonText(item)).join(',')}]`;
+/** JSON.stringify, but for the sign of zero, and for numbers that may have more digits than a double holds. */
+function jsonText(cell: SqlCell): string {
+  if (Object.is(cell, -0)) return '-0';
+  if (cell instanceof ExactNumber) return number(cell.text);
   if (typeof cell !== 'object' || cell === null) return JSON.stringify(cell);
+  if (isList(cell)) return `[${cell.map(jsonText).join(',')}]`;
   const members = Object.entries(cell).map(([name, member]) => `${JSON.stringify(name)}:${jsonText(member)}`);
   return `{${members.join(',')}}`;
 }
 
-function shortest(value: number): number {
-  for (let digits = 1; digits <= 9; digits++) {
-    const short = Number(value.toPrecision(digits));
-    if (Math.fround(short) === value) return short;
-  }
-  return value;
-}
+const isList = (cell: SqlCell): cell is readonly SqlCell[] => Array.isArray(cell);
 
-function number(cell: Cell): string {
-  if (typeof cell !== 'string') return JSON.stringify(cell);
+function number(cell: SqlCell): string {
+  if (typeof cell !== 'string') return jsonText(cell);
   return isExactDouble(cell) ? cell : JSON.stringify(cell);
 }
 
@@ -80,12 +62,10 @@ function uniqueNames(columns: readonly ResultColumn[]): string[] {
 
 /** RFC 4180 with a header; NULL is an empty field, the empty text is `""`. */
 export async function writeCsv(result: SqlResult, write: Write): Promise<void> {
-  const single = singles(result.columns);
   write(`${result.columns.map(({ name }) => csvField(name)).join(',')}\n`);
   for await (const rows of result.rows) {
     let text = '';
-    for (const row of rows)
-      text += `${row.map((cell, i) => (cell === null ? '' : csvField(plain(cell, single[i])))).join(',')}\n`;
+    for (const row of rows) text += `${row.map((cell) => (cell === null ? '' : csvField(plain(cell)))).join(',')}\n`;
     write(text);
   }
 }
@@ -93,7 +73,7 @@ export async function writeCsv(result: SqlResult, write: Write): Promise<void> {
 const csvField = (text: string): string =>
   text === '' || /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 
-const plain = (cell: Cell, single = false): string => (typeof cell === 'string' ? cell : jsonText(cell, single));
+const plain = (cell: SqlCell): string => (typeof cell === 'string' ? cell : jsonText(cell));
 
 /** Rows whose widths decide those of the columns; later wider cells push their line out. */
 const MEASURED_ROWS = 1_000;
@@ -102,7 +82,6 @@ const CELL_WIDTH_MAX = 60;
 /** Aligned columns, numbers to the right, and the number of rows below. */
 export async function writeTable(result: SqlResult, write: Write): Promise<void> {
   const header = result.columns.map(({ name }) => name);
-  const single = singles(result.columns);
   const right = result.columns.map(({ type }) => /INT|DECIMAL|DOUBLE|FLOAT/.test(type) && !/[[(]\D/.test(type));
   let widths: number[] | null = null;
   let held: string[][] = [];
@@ -124,8 +103,7 @@ export async function writeTable(result: SqlResult, write: Write): Promise<void>
     held = [];
   };
   for await (const rows of result.rows) {
-    for (const row of rows)
-      held.push(row.map((cell, i) => (cell === null ? 'NULL' : plain(cell, single[i]).replace(/\s+/g, ' '))));
+    for (const row of rows) held.push(row.map((cell) => (cell === null ? 'NULL' : plain(cell).replace(/\s+/g, ' '))));
     count += rows.length;
     if (widths !== null || held.length >= MEASURED_ROWS) flush();
   }

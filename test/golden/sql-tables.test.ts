@@ -95,12 +95,13 @@ describe.skipIf(!HAS_DELTA_TABLES)('sluice sql', () => {
 
   it('keeps the sign of zero, NaN, infinities and 32-bit floats', async () => {
     const query = `SELECT '-0.0'::DOUBLE z, 'NaN'::DOUBLE n, '-Infinity'::FLOAT i, 0.1::FLOAT f, 0.1::DOUBLE d,
-      ['-0.0'::DOUBLE, 1e300] l, {a: 9007199254740993::BIGINT} s, 1e-7::FLOAT e FROM t`;
+      ['-0.0'::DOUBLE, 1e300] l, {a: 9007199254740993::BIGINT, b: [1::BIGINT], c: map {0.1::FLOAT: -1.50::DECIMAL(9,2)}} s,
+      1e-7::FLOAT e FROM t`;
     expect((await sluice(...table, '--json', query)).out).toBe(
-      '[{"z":-0,"n":"NaN","i":"-Infinity","f":0.1,"d":0.1,"l":[-0,1e+300],"s":{"a":"9007199254740993"},"e":1e-7}]\n',
+      '[{"z":-0,"n":"NaN","i":"-Infinity","f":0.1,"d":0.1,"l":[-0,1e+300],"s":{"a":"9007199254740993","b":[1],"c":[{"key":0.1,"value":-1.50}]},"e":1e-7}]\n',
     );
     expect((await sluice(...table, '--format', 'csv', query)).out).toBe(
-      'z,n,i,f,d,l,s,e\n-0,NaN,-Infinity,0.1,0.1,"[-0,1e+300]","{""a"":""9007199254740993""}",1e-7\n',
+      'z,n,i,f,d,l,s,e\n-0,NaN,-Infinity,0.1,0.1,"[-0,1e+300]","{""a"":""9007199254740993"",""b"":[1],""c"":[{""key"":0.1,""value"":-1.50}]}",1e-7\n',
     );
     expect((await sluice(...table, query)).out.split('\n')[2]).toMatch(/^-0 +NaN +-Infinity +0.1 +0.1 /);
   });
