@@ -62,6 +62,15 @@ describe('canSkip', () => {
     expect(canSkip(table('double'), fileOf(hidden), [below])).toBe(true);
   });
 
+  it('takes the lower bound of floats as the float that it stands for, also after the column became a double', () => {
+    const bound = '{"numRecords":1,"minValues":{"v":0.7},"maxValues":{"v":0.7}}';
+    const same: Condition = { path: ['v'], is: '=', value: Math.fround(0.7) };
+    for (const type of ['float', 'double'] as const) {
+      expect(canSkip(table(type), fileOf(bound), [same])).toBe(false);
+      expect(canSkip(table(type), fileOf(bound), [{ ...same, is: '<', value: 0.6999 }])).toBe(true);
+    }
+  });
+
   it('knows files of NULL only, and without NULL', () => {
     expect(skips('long', [null, null], '=', 1n)).toBe(true);
     expect(skips('long', [null, null], 'not null')).toBe(true);

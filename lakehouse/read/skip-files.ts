@@ -125,11 +125,13 @@ function skipByStats(type: DeltaType, names: readonly string[], stats: FileStats
   if (condition.is === 'null') return nulls === 0n;
   if (nulls !== null && stats.rowCount !== null && nulls === stats.rowCount) return true;
   if (isNullCondition(condition)) return false;
-  const min = valueOf(type, at(stats.minValues, names));
+  let min = valueOf(type, at(stats.minValues, names));
   let max = valueOf(type, at(stats.maxValues, names));
   if (typeof max === 'bigint' && (type === 'timestamp' || type === 'timestamp_ntz')) max += 999n;
   // Spark orders NaN above all numbers and other writers leave it out of the bounds: no upper bound holds for floats.
   if (type === 'float' || type === 'double') max = null;
+  // 0.7 as the bound of 32-bit floats (the column may since be a double) is the text of 0.699999988: a value below it.
+  if (typeof min === 'number') min = Math.min(min, Math.fround(min));
   return outsideRange(min, max, condition);
 }
 
