@@ -7,13 +7,20 @@
 /** Where PostgreSQL runs: logical replication is switched on, and its privilege granted, differently at each. */
 export type ServerKind = 'plain' | 'rds' | 'cloud-sql' | 'azure' | 'supabase' | 'neon';
 
+export interface GrantedTable {
+  readonly schema: string;
+  readonly table: string;
+  /** Of a partitioned table: what holds its rows. A snapshot reads them one by one, and PostgreSQL then asks for a right on each. */
+  readonly partitions?: readonly { readonly schema: string; readonly table: string }[];
+}
+
 export interface GrantsRequest {
   readonly server: ServerKind;
   readonly database: string;
   readonly role: string;
   readonly publication: string;
   readonly slot: string;
-  readonly tables: readonly { readonly schema: string; readonly table: string }[];
+  readonly tables: readonly GrantedTable[];
   /** Schemas whose tables, those created later included, are all followed (`source.tables: ["public.*"]`). PostgreSQL 15+ for these. */
   readonly wholeSchemas: readonly string[];
   /** Major version of the server. */
@@ -113,7 +120,8 @@ function doBlock(body: string): string {
 }
 
 function readSection(request: GrantsRequest, role: string): string {
-  const schemas = new Set([...request.wholeSchemas, ...request.tables.map(({ schema }) => schema)]);
+  const read = request.tables.flatMap((table) => [table, ...(table.partitions ?? [])]);
+  const schemas = new Set([...request.wholeSchemas, ...read.map(({ schema }) => schema)]);
   const whole = new Set(request.wholeSchemas);
   const lines = [
     comment('Reading, for snapshots and for `sluice verify`.'),
@@ -130,9 +138,10 @@ function readSection(request: GrantsRequest, role: string): string {
       `alter default privileges in schema ${name} grant select on tables to ${role};`,
     );
   }
-  for (const { schema, table } of request.tables) {
-    if (!whole.has(schema)) lines.push(`grant select on table ${qualified(schema, table)} to ${role};`);
-  }
+  const single = read.filter(({ schema }) => !whole.has(schema));
+  for (const { schema, table } of single) lines.push(`grant select on table ${qualified(schema, table)} to ${role};`);
+  if (request.tables.some(({ schema, partitions = [] }) => partitions.length > 0 && !whole.has(schema)))
+    lines.push(comment('A partition that is attached later takes such a line of its own, or it cannot be read again.'));
   lines.push(
     comment(
       'Rows under row-level security that the role may not see would be missing in the lake: Sluice refuses such tables.',

@@ -2,10 +2,16 @@
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import { tableFolder } from '../ingest/table-target.ts';
 import { dataTopic, progressTopic, readerTopic } from '../log/topics.ts';
-import { addTablesSql, createPublicationSql, findPublication, missingTables } from '../reader/publication.ts';
+import {
+  addTablesSql,
+  createPublicationSql,
+  findPublication,
+  missingTables,
+  requireComplete,
+} from '../reader/publication.ts';
 import { findSlot } from '../reader/slot.ts';
 import type { SourceSession } from '../reader/source.ts';
-import { quoteLiteral, quoteTable } from '../reader/sql-text.ts';
+import { quoteLiteral } from '../reader/sql-text.ts';
 import { selectTables } from '../reader/table-selection.ts';
 import type { Config } from '../runtime/config.ts';
 import { readIdentity } from './assemble/identity.ts';
@@ -60,9 +66,9 @@ export async function planRun(
   const hidden = await unreadable(session, selected.taken);
   const speed = await readSpeed(lake);
   for (const { schema, table, oid } of selected.taken) {
-    if (hidden.has(oid)) {
-      const remedy = `as its owner: GRANT SELECT ON ${quoteTable(schema, table)} TO <role>;`;
-      const refused = { why: 'this role may not read it', remedy };
+    const closed = hidden.get(oid);
+    if (closed !== undefined) {
+      const refused = { why: closed.message, remedy: closed.remedy };
       tables.push({ table: `${schema}.${table}`, rows: 0, bytes: 0, minutes: 0, refused });
       continue;
     }
@@ -80,6 +86,7 @@ export async function planRun(
     const refused = { why: error.message, remedy: error.remedy };
     tables.push({ table: `${schema}.${table}`, rows: 0, bytes: 0, minutes: 0, refused });
   }
+  const partitioned = selected.taken.some(({ relkind }) => relkind === 'p');
   const wal = await walFacts(session);
   const read = tables.filter(({ refused }) => refused === null);
   const sum = (of: (table: PlannedTable) => number): number => read.reduce((total, table) => total + of(table), 0);
@@ -90,7 +97,7 @@ export async function planRun(
     ),
     storeRequestsAMonth: storeRequests(config, read.length),
     objects: [
-      ...(await sourceObjects(config, session, taken)),
+      ...(await sourceObjects(config, session, taken, partitioned)),
       ...logObjects(config, taken, topics),
       ...(await lakeObjects(lake, taken)),
     ],
@@ -115,6 +122,7 @@ async function sourceObjects(
   config: Config,
   session: SourceSession,
   taken: readonly { readonly schema: string; readonly table: string }[],
+  partitioned: boolean,
 ): Promise<PlannedObject[]> {
   const { publication: name, slot: slotName } = config.source;
   const publication = await findPublication(session, name);
@@ -123,6 +131,7 @@ async function sourceObjects(
     const sql = createPublicationSql(name, taken, session.serverVersion);
     objects.push({ kind: 'publication', name, exists: false, sql });
   } else {
+    requireComplete(publication, partitioned);
     const missing = publication.allTables ? [] : missingTables(publication, taken);
     objects.push({
       kind: 'publication',

@@ -135,9 +135,9 @@ export interface TableNow {
 /** What ends a table's state. */
 export function tableRemedy(state: string, name: string): string {
   const repair = `sluice repair ${name}`;
-  return state === 'TABLE_MISSING'
-    ? `let it go by \`sluice remove ${name}\`, or create it again and run \`${repair}\``
-    : repair;
+  if (state === 'TABLE_MISSING')
+    return `let it go by \`sluice remove ${name}\`, or create it again and run \`${repair}\``;
+  return state === 'SNAPSHOT_FAILED' ? `mend what the reason names, then run \`${repair}\`` : repair;
 }
 
 /** What was last known of it. Null fields were never seen. */

@@ -141,6 +141,8 @@ export async function ensurePublication(
     }
     return { publication, created: true, added: tables };
   }
+  // First: without publish_via_partition_root a partitioned table that is in it counts as missing, and cannot be added.
+  requireComplete(publication, partitioned);
   const missing = missingTables(publication, tables);
   if (missing.length > 0) {
     const names = missing.map((table) => quoteTable(table.schema, table.table)).join(', ');
@@ -152,7 +154,6 @@ export async function ensurePublication(
     );
     publication = (await findPublication(session, name)) ?? publication;
   }
-  requireComplete(publication, partitioned);
   return { publication, created: false, added: missing };
 }
 

@@ -60,7 +60,10 @@ export function knownServerError({ sqlstate, message }: ServerErrorFields): Know
     case '3D000':
       return { code: 'SOURCE_UNREACHABLE', remedy: 'create the database, or correct its name', retriable: false };
     case '42501':
-      return { code: 'SOURCE_ACCESS_DENIED', remedy: 'run the grants that `sluice init` wrote to grants.sql' };
+      return {
+        code: 'SOURCE_ACCESS_DENIED',
+        remedy: 'run the grants that `sluice init` wrote to grants.sql (`sluice doctor` names those that are missing)',
+      };
     case '55006':
       return {
         code: 'SLOT_IN_USE',

@@ -40,6 +40,8 @@ suite('the first commands', { timeout: 180_000 }, () => {
       create table orders (id int primary key); create table orders__quarantine (id int primary key);
       create table "My.Schema"."T 1;=é" ("Id" int primary key, "naïve col,{}" text);
       insert into "My.Schema"."T 1;=é" values (1, 'ü'), (2, null), (3, '');
+      create table parted (id int primary key) partition by range (id);
+      create table "My.Schema".leaf partition of parted for values from (0) to (10);
       create role ${role} login replication password 'weak';
       grant usage on schema public to ${role};
       grant select on all tables in schema public to ${role};`);
@@ -65,12 +67,14 @@ suite('the first commands', { timeout: 180_000 }, () => {
     expect(yaml).toContain('- "My.Schema.*"');
     expect(yaml).not.toContain('nothing');
     expect(readdirSync(join(folder, 'contracts')).toSorted()).toEqual(
-      ['My.Schema.T 1;=é', 'public.emptied', 'public.empty', 'public.good', 'public.orders'].map(
+      ['My.Schema.T 1;=é', 'public.emptied', 'public.empty', 'public.good', 'public.orders', 'public.parted'].map(
         (name) => `${name}.odcs.yaml`,
       ),
     );
     // A whole schema in the publication would take the keyless table, too, and nobody could update it any more.
-    expect(readFileSync(join(folder, 'grants.sql'), 'utf8')).not.toMatch(/tables in schema[^;]*"public"/);
+    const grants = readFileSync(join(folder, 'grants.sql'), 'utf8');
+    expect(grants).not.toMatch(/tables in schema[^;]*"public"/);
+    expect(grants).toMatch(/grant select on (all tables in schema "My\.Schema"|table "My\.Schema"\."leaf") to/);
     writeFileSync(join(folder, 'sluice.yaml'), `${yaml}http: {port: ${await freePort()}}\nlogging: {level: error}\n`);
   });
 
@@ -83,7 +87,11 @@ suite('the first commands', { timeout: 180_000 }, () => {
     const found = (name: string) => checks.find((check) => check.name === name);
     expect(found('publication')).toMatchObject({ status: 'error', fix: expect.stringContaining('CREATE PUBLICATION') });
     expect(found('table My.Schema.T 1;=é')).toMatchObject({ status: 'error', fix: expect.stringContaining('GRANT') });
-    expect(checks.filter(({ status }) => status === 'error')).toHaveLength(2);
+    expect(found('table public.parted')).toMatchObject({
+      status: 'error',
+      fix: expect.stringContaining('GRANT SELECT ON "My.Schema"."leaf" TO'),
+    });
+    expect(checks.filter(({ status }) => status === 'error')).toHaveLength(3);
 
     const all = readFileSync(join(folder, 'sluice.yaml'), 'utf8').replaceAll('"!public.', '"public.');
     writeFileSync(join(folder, 'all.yaml'), all);
@@ -106,6 +114,7 @@ suite('the first commands', { timeout: 180_000 }, () => {
     const planned = (table: string) => plan.tables.find((each) => each.table === table);
     expect(planned('public.hidden')).toMatchObject({ refused: expect.anything() });
     expect(planned('My.Schema.T 1;=é')).toMatchObject({ refused: expect.anything() });
+    expect(planned('public.parted')).toMatchObject({ refused: { remedy: expect.stringContaining('"leaf"') } });
     expect(planned('public.good')).toMatchObject({ rows: 50, refused: null });
     env = { PGURL: database.url };
     expect(await sluice('doctor')).toMatchObject({ code: 0 });
@@ -134,6 +143,7 @@ suite('the first commands', { timeout: 180_000 }, () => {
       'public.empty',
       'public.good',
       'public.orders',
+      'public.parted',
     ]);
     expect(cut.left).toEqual([]);
     const rows = (query: string) => json<Record<string, unknown>[]>('sql', '--json', query);

@@ -21,6 +21,8 @@ for (const major of [14, 18] as const) {
         'create table orders (id int primary key, next int generated always as (id + 1) stored); insert into orders values (1); create schema s',
       );
       await database.query('create table s."Odd ""name""" (id int primary key)');
+      await database.query('create table s.parted (id int primary key) partition by range (id)');
+      await database.query('create table s.leaf partition of s.parted for values from (0) to (10)');
     });
     afterAll(async () => {
       const quoted = `"${role.replaceAll('"', '""')}"`;
@@ -39,6 +41,7 @@ for (const major of [14, 18] as const) {
         tables: [
           { schema: 'public', table: 'orders' },
           { schema: 's', table: 'Odd "name"' },
+          { schema: 's', table: 'parted', partitions: [{ schema: 's', table: 'leaf' }] },
         ],
         wholeSchemas: ['public'],
         major,
@@ -60,6 +63,8 @@ for (const major of [14, 18] as const) {
         expect((await client.query('select count(*)::int n from orders')).rows).toEqual([{ n: 1 }]);
         expect((await client.query('select count(*)::int n from s."Odd ""name"""')).rows).toEqual([{ n: 0 }]);
         expect((await client.query('select count(*)::int n from later')).rows).toEqual([{ n: 0 }]);
+        // As a snapshot reads it: a right on the table is none on its partitions.
+        expect((await client.query('select count(*)::int n from only s.leaf')).rows).toEqual([{ n: 0 }]);
         const slot = `s_${database.database}`;
         await client.query('select pg_create_logical_replication_slot($1, $2)', [slot, 'pgoutput']);
         await client.query('select pg_drop_replication_slot($1)', [slot]);
@@ -73,7 +78,7 @@ for (const major of [14, 18] as const) {
         ["it's\\p"],
       );
       expect(published.map(({ tablename }) => tablename)).toEqual(
-        major >= 15 ? ['Odd "name"', 'later', 'orders'] : ['Odd "name"', 'orders'],
+        major >= 15 ? ['Odd "name"', 'later', 'orders', 'parted'] : ['Odd "name"', 'orders', 'parted'],
       );
       // As the reader's own CREATE PUBLICATION has it: what `init` writes into contracts is what comes.
       const source = await openPostgresSource(() => parseConnection(database.url));

@@ -100,6 +100,12 @@ describe('refusals', () => {
     );
     expect((await refusal(pg.url)).code).toBe('PUBLICATION_INCOMPLETE');
     await sql(pg.url, `alter publication p set (publish = 'insert, update, delete, truncate')`);
+    await sql(pg.url, 'create table public.parted (id int primary key) partition by range (id)');
+    await sql(pg.url, 'alter publication p add table public.parted');
+    const underLeaves = await refusal(pg.url);
+    expect(underLeaves.code).toBe('PUBLICATION_INCOMPLETE');
+    expect(underLeaves.remedy).toBe('ALTER PUBLICATION "p" SET (publish_via_partition_root = true);');
+    await sql(pg.url, 'drop table public.parted');
     expect((await refusal(pg.url, { tables: ['public.k'] })).code).toBe('TABLE_NO_KEY');
     await sql(pg.url, 'create table public.d (id int primary key deferrable)');
     const deferrable = await refusal(pg.url, { tables: ['public.d'] });

@@ -85,7 +85,7 @@ async function init(flags: Flags, context: CliContext): Promise<ExitCode> {
         role: flags.role,
         publication: config.source.publication,
         slot: config.source.slot,
-        tables: taken.map(({ schema, table }) => ({ schema, table })),
+        tables: taken.map(({ schema, table, partitions }) => ({ schema, table, partitions })),
         wholeSchemas: wholeSchemas(globs, left),
         major: Math.floor(session.serverVersion / 10_000),
       }),
@@ -111,6 +111,7 @@ async function init(flags: Flags, context: CliContext): Promise<ExitCode> {
 interface Taken {
   readonly schema: string;
   readonly table: string;
+  readonly partitions: SourceTable['heaps'];
   readonly shape: CatalogTable;
   readonly contract: InferResult;
 }
@@ -142,7 +143,10 @@ async function sort(
     const names = shape.columns.map((column) => column.name);
     const fault = names.length === 0 ? noColumns(shape) : columnFault(shape, names);
     if (fault !== null) left.push({ table: { schema, table }, ...fault });
-    else taken.push({ schema, table, shape, contract: inferContract(shape, { name }) });
+    else {
+      const partitions = each.relkind === 'p' ? each.heaps : [];
+      taken.push({ schema, table, partitions, shape, contract: inferContract(shape, { name }) });
+    }
   }
   return { taken, left };
 }

@@ -45,7 +45,7 @@ export async function checkTables(config: Config, session: SourceSession, report
 
 interface TableCheck {
   readonly publication: Publication | null;
-  readonly hidden: ReadonlySet<number>;
+  readonly hidden: ReadonlyMap<number, AccessFault>;
   readonly report: Report;
 }
 
@@ -59,10 +59,8 @@ async function isFit(
   const columns = shape.columns.map((column) => column.name);
   const fault = columns.length === 0 ? noColumns(table) : columnFault(table, columns);
   if (fault !== null) report(bad(name, fault.message, fault.remedy));
-  if (hidden.has(table.oid)) {
-    const grants = `GRANT USAGE ON SCHEMA ${quoteIdent(table.schema)} TO <role>; GRANT SELECT ON ${quoteTable(table.schema, table.table)} TO <role>;`;
-    report(bad(name, 'this role may not read it', `as its owner: ${grants}`));
-  }
+  const closed = hidden.get(table.oid);
+  if (closed !== undefined) report(bad(name, closed.message, closed.remedy));
   if (table.replicaIdentity === 'f')
     report(
       warn(
@@ -71,19 +69,46 @@ async function isFit(
         'keep it if contracts use before-images; else ALTER TABLE … REPLICA IDENTITY DEFAULT',
       ),
     );
-  return fault === null && !hidden.has(table.oid);
+  return fault === null && closed === undefined;
 }
 
-/** OIDs of the tables of which the role may read no column. */
-export async function unreadable(session: SourceSession, tables: readonly SourceTable[]): Promise<ReadonlySet<number>> {
-  if (tables.length === 0) return new Set();
+export interface AccessFault {
+  readonly message: string;
+  readonly remedy: string;
+}
+
+/** Of tables of which the role may read no column, or not of all partitions, by OID. */
+export async function unreadable(
+  session: SourceSession,
+  tables: readonly SourceTable[],
+): Promise<ReadonlyMap<number, AccessFault>> {
+  if (tables.length === 0) return new Map();
+  const oids = tables.flatMap(readFrom).map(({ oid }) => oid);
   const rows = await session.query(`
 select c.oid::int8::text as oid from pg_class c
-where c.oid in (${tables.map(({ oid }) => oid).join(', ')})
+where c.oid in (${oids.join(', ')})
   and not (has_schema_privilege(c.relnamespace, 'USAGE')
     and (has_table_privilege(c.oid, 'SELECT') or has_any_column_privilege(c.oid, 'SELECT')))`);
-  return new Set(rows.map((row) => Number(row['oid'])));
+  const refused = new Set(rows.map((row) => Number(row['oid'])));
+  const faults = new Map<number, AccessFault>();
+  for (const table of tables) {
+    const closed = readFrom(table).filter(({ oid }) => refused.has(oid));
+    if (closed.length === 0) continue;
+    const schemas = [...new Set(closed.map(({ schema }) => quoteIdent(schema)))].join(', ');
+    const names = closed.map((each) => quoteTable(each.schema, each.table)).join(', ');
+    faults.set(table.oid, {
+      message: refused.has(table.oid)
+        ? 'this role may not read it'
+        : `this role may not read partitions of it, which a snapshot does one by one: ${names}`,
+      remedy: `as its owner: GRANT USAGE ON SCHEMA ${schemas} TO <role>; GRANT SELECT ON ${names} TO <role>;`,
+    });
+  }
+  return faults;
 }
+
+/** The table and, where it is partitioned, what holds its rows: a right on the one is none on the other. */
+const readFrom = (table: SourceTable): readonly Pick<SourceTable, 'schema' | 'table' | 'oid'>[] =>
+  table.relkind === 'p' ? [table, ...table.heaps] : [table];
 
 interface PublicationCheck {
   readonly taken: readonly SourceTable[];
