@@ -9,7 +9,8 @@ import { findTable, type SourceTable } from './catalog.ts';
 import { tableRemedy } from './continuity.ts';
 import type { LogAppender } from './log-appender.ts';
 import type { RelationMessage } from './pgoutput/messages.ts';
-import { addTablesSql, dropTableSql } from './publication.ts';
+import { addTablesSql } from './publication.ts';
+import { isPublished, publicationBarrier, publishTable, unpublishTable } from './published-table.ts';
 import { ReaderError } from './reader-error.ts';
 import type { ReaderOptions } from './reader-options.ts';
 import type { TableState } from './reader-state.ts';
@@ -22,7 +23,6 @@ import { leavesRowsBehind, type TablePrivacy } from './table-privacy.ts';
 import { createTableRoute, isAltered, tableName, takesEvents, type TableRoute } from './table-route.ts';
 import { nameClash } from './table-names.ts';
 import { newTableState, refusalOf } from './table-selection.ts';
-import { parseSnapshot } from './visibility.ts';
 
 export interface StopReason {
   readonly state: string;
@@ -143,15 +143,7 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     reasons.delete(route);
     route.state = { ...route.state, phase: 'removed', stopped: null, heaps: [] };
     note(route);
-    const sql = dropTableSql(options.publication, route);
-    try {
-      await attachment.session.query(sql);
-      return null;
-    } catch (error) {
-      if (sqlstateOf(error) === null) throw error;
-      // A table that is gone has left every publication.
-      return sqlstateOf(error) === '42P01' ? null : `${sql};`;
-    }
+    return unpublishTable(attachment.session, options.publication, route);
   };
 
   const letGo = async (route: TableRoute, why: string): Promise<void> => {
@@ -185,7 +177,8 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
       }
       return null;
     }
-    if (announced.has(label) && !(await isPublished(schema, name))) return null;
+    if (announced.has(label) && !(await isPublished(attachment.session, options.publication, { schema, table: name })))
+      return null;
     try {
       return await take(table);
     } catch (error) {
@@ -212,7 +205,7 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
       return route;
     }
     try {
-      await publish(schema, name);
+      await publishTable(attachment.session, options.publication, { schema, table: name });
     } catch (error) {
       if (before === undefined) byName.delete(label);
       else byName.set(label, before);
@@ -222,28 +215,11 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
         remedy: `as its owner: ${addTablesSql(options.publication, [{ schema, table: name }])};`,
       });
     }
-    route.state = { ...route.state, waitForXid: await barrier() };
+    route.state = { ...route.state, waitForXid: await publicationBarrier(attachment.session) };
     announced.delete(label);
     note(route);
     snapshots?.begin(route);
     return route;
-  };
-  /** Transactions below this one may have written before the publication changed. */
-  const barrier = async (): Promise<string> => {
-    const [row] = await attachment.session.query('SELECT pg_current_snapshot() AS s');
-    return String(parseSnapshot(row?.['s'] ?? '').xmax);
-  };
-  /** True if it was not published until now. */
-  const publish = async (schema: string, name: string): Promise<boolean> => {
-    if (await isPublished(schema, name)) return false;
-    await attachment.session.query(addTablesSql(options.publication, [{ schema, table: name }]));
-    return true;
-  };
-  const isPublished = async (schema: string, name: string): Promise<boolean> => {
-    const rows = await attachment.session.query(
-      `SELECT 1 AS y FROM pg_publication_tables WHERE pubname = '${options.publication.replaceAll("'", "''")}' AND schemaname = '${schema.replaceAll("'", "''")}' AND tablename = '${name.replaceAll("'", "''")}'`,
-    );
-    return rows.length > 0;
   };
 
   const resnapshot = (route: TableRoute, exact: boolean): void => {
@@ -412,8 +388,9 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
       const fault = await privacy.load(route.schema, route.table);
       if (fault !== null) throw new ReaderError(fault.state, fault.detail, { remedy: fault.remedy });
       // What a transaction wrote before the table was published (anew), perhaps by somebody else, never comes.
-      const anew = await publish(route.schema, route.table);
-      if (anew || route.state.stopped !== null) route.state = { ...route.state, waitForXid: await barrier() };
+      const anew = await publishTable(attachment.session, options.publication, route);
+      if (anew || route.state.stopped !== null)
+        route.state = { ...route.state, waitForXid: await publicationBarrier(attachment.session) };
       resnapshot(route, exact);
     },
     setPhase(route, phase) {
