@@ -9,6 +9,7 @@ import type { ColumnBatch, ColumnVector } from '../table/column.ts';
 import { canonicalPath } from '../table/file-path.ts';
 import { readCommit } from '../table/log-reader.ts';
 import { commitKey } from '../table/log-files.ts';
+import { milliseconds } from '../table/replay.ts';
 import { subtractRows } from '../table/row-bitmap.ts';
 import type { StructField, StructType } from '../table/schema.ts';
 import { openSnapshot, type Snapshot } from '../table/snapshot.ts';
@@ -74,13 +75,11 @@ function requireFeed(configuration: Readonly<Record<string, string>>, store: Obj
   );
 }
 
+/** The time that other engines give, and time travel goes by: the in-commit timestamp, else the file's. */
 async function commitMicros(store: ObjectStore, commit: Commit): Promise<bigint> {
-  for (const key of ['inCommitTimestamp', 'timestamp']) {
-    const value = commit.commitInfo?.[key];
-    if (typeof value === 'number' && Number.isSafeInteger(value)) return BigInt(value) * 1000n;
-    if (typeof value === 'bigint') return value * 1000n;
-  }
-  return BigInt((await store.head(commitKey(commit.version)))?.modifiedMs ?? 0) * 1000n;
+  const stampMs = milliseconds(commit.commitInfo?.['inCommitTimestamp']);
+  const timeMs = stampMs ?? (await store.head(commitKey(commit.version)))?.modifiedMs ?? 0;
+  return BigInt(timeMs) * 1000n;
 }
 
 async function* commitChanges(

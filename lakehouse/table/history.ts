@@ -3,7 +3,7 @@ import { DEFAULT_BACKOFF } from '../store/retry.ts';
 import type { Backoff } from '../store/retry.ts';
 import type { ObjectStore } from '../store/store.ts';
 import type { Commit } from './actions.ts';
-import { listLog } from './log-segment.ts';
+import { listLog, type LogListing } from './log-segment.ts';
 import { readCommit } from './log-reader.ts';
 import { milliseconds } from './replay.ts';
 import { openSnapshot } from './snapshot.ts';
@@ -12,7 +12,7 @@ import { TableError } from './table-error.ts';
 
 export interface HistoryEntry {
   readonly version: bigint;
-  /** In-commit timestamp where there is one, else the commit's own, else the file's. */
+  /** The time that time travel goes by (see versionAt). */
   readonly timestampMs: number;
   readonly commit: Commit;
 }
@@ -24,15 +24,15 @@ export async function* readHistory(
 ): AsyncIterable<HistoryEntry> {
   const listing = await listLog(store, null, options.backoff);
   if (listing.newest === null) throw new TableError('TABLE_NOT_FOUND', { table: store.uri }, 'no Delta table here');
+  const fileTimes = risingTimes(listing);
   const versions = [...listing.commits.keys()].sort((a, b) => (a > b ? -1 : 1));
   for (const version of versions) {
     if (options.before !== undefined && version >= options.before) continue;
     const commit = await readCommit(store, version, options.backoff);
     // Cleaned up between listing and reading: so is everything before it.
     if (commit === null) return;
-    const info = commit.commitInfo ?? {};
-    const own = milliseconds(info['inCommitTimestamp']) ?? milliseconds(info['timestamp']);
-    yield { version, timestampMs: own ?? listing.commits.get(version)?.modifiedMs ?? 0, commit };
+    const stampMs = milliseconds(commit.commitInfo?.['inCommitTimestamp']);
+    yield { version, timestampMs: stampMs ?? fileTimes.get(version) ?? 0, commit };
   }
 }
 
@@ -61,7 +61,7 @@ export async function versionAt(
   }
   const found =
     stampedFrom === null
-      ? byFileTime(versions, (version) => listing.commits.get(version)?.modifiedMs ?? 0, timestampMs)
+      ? byFileTime(versions, risingTimes(listing), timestampMs)
       : await byCommitTime(
           store,
           versions.filter((version) => version >= (stampedFrom ?? 0n)),
@@ -78,6 +78,24 @@ export async function versionAt(
   return found;
 }
 
+/**
+ * The first version that was committed at or after `timestampMs`; the one after the newest when none was.
+ * @throws TableError VERSION_NOT_FOUND when commits of that time may have been cleaned up
+ */
+export async function versionFrom(
+  store: ObjectStore,
+  timestampMs: number,
+  backoff: Backoff = DEFAULT_BACKOFF,
+): Promise<bigint> {
+  try {
+    return (await versionAt(store, timestampMs - 1, backoff)) + 1n;
+  } catch (error) {
+    if (!(error instanceof TableError) || error.code !== 'VERSION_NOT_FOUND') throw error;
+    if ((await listLog(store, null, backoff)).commits.has(0n)) return 0n;
+    throw error;
+  }
+}
+
 /** The table as it was at a time. */
 export async function openSnapshotAt(
   store: ObjectStore,
@@ -87,15 +105,19 @@ export async function openSnapshotAt(
   return openSnapshot(store, { ...options, version: await versionAt(store, timestampMs, options.backoff) });
 }
 
-function byFileTime(versions: readonly bigint[], timeOf: (version: bigint) => number, atMs: number): bigint | null {
-  let found: bigint | null = null;
+/** Modification times of the commit files, a millisecond apart at least. */
+function risingTimes({ commits }: LogListing): ReadonlyMap<bigint, number> {
+  const times = new Map<bigint, number>();
   let lastMs = -Infinity;
-  for (const version of versions) {
-    lastMs = Math.max(timeOf(version), lastMs + 1);
-    if (lastMs > atMs) break;
-    found = version;
+  for (const version of [...commits.keys()].sort((a, b) => (a < b ? -1 : 1))) {
+    lastMs = Math.max(commits.get(version)?.modifiedMs ?? 0, lastMs + 1);
+    times.set(version, lastMs);
   }
-  return found;
+  return times;
+}
+
+function byFileTime(versions: readonly bigint[], times: ReadonlyMap<bigint, number>, atMs: number): bigint | null {
+  return versions.findLast((version) => (times.get(version) ?? 0) <= atMs) ?? null;
 }
 
 /** In-commit timestamps rise strictly, so the search may halve. */

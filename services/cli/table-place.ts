@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import { subStore } from '../../lakehouse/store/sub-store.ts';
-import { versionAt } from '../../lakehouse/table/history.ts';
+import { versionAt, versionFrom } from '../../lakehouse/table/history.ts';
 import { openSnapshot, type Snapshot } from '../../lakehouse/table/snapshot.ts';
 import { checksumMismatch } from '../../lakehouse/table/version-checksum.ts';
 import { tableFolder } from '../ingest/table-target.ts';
@@ -64,7 +64,23 @@ const DAY = /^\d{4}-\d\d-\d\d$/;
  * @throws ConfigError; TableError VERSION_NOT_FOUND
  */
 export async function parseVersion(store: ObjectStore, text: string): Promise<bigint> {
-  if (/^\d{1,19}$/.test(text)) return BigInt(text);
+  const given = parseVersionOrTime(text);
+  return typeof given === 'bigint' ? given : versionAt(store, given);
+}
+
+/**
+ * `--from`: a version, or the first one from a time on (the one after the newest when there is none yet).
+ * @throws ConfigError; TableError VERSION_NOT_FOUND
+ */
+export async function parseFirstVersion(store: ObjectStore, text: string): Promise<bigint> {
+  const given = parseVersionOrTime(text);
+  return typeof given === 'bigint' ? given : versionFrom(store, given);
+}
+
+export const isVersion = (text: string): boolean => /^\d{1,19}$/.test(text);
+
+function parseVersionOrTime(text: string): bigint | number {
+  if (isVersion(text)) return BigInt(text);
   const timestampMs = Date.parse(DAY.test(text) ? `${text}T00:00:00Z` : text);
   if (!Number.isFinite(timestampMs)) {
     throw new ConfigError(
@@ -72,5 +88,5 @@ export async function parseVersion(store: ObjectStore, text: string): Promise<bi
       'write a version number, or a time like 2026-01-31T12:00:00Z',
     );
   }
-  return versionAt(store, timestampMs);
+  return timestampMs;
 }

@@ -7,7 +7,7 @@ import type { ColumnBatch } from '../../../lakehouse/table/column.ts';
 import type { StructType } from '../../../lakehouse/table/schema.ts';
 import { ConfigError, ExitCode } from '../../runtime/errors.ts';
 import type { CliContext, CommandModule } from '../command.ts';
-import { openTablePlace, openToRead, parseVersion, tableCommand } from '../table-place.ts';
+import { isVersion, openTablePlace, openToRead, parseFirstVersion, tableCommand } from '../table-place.ts';
 import type { TableOptions } from '../table-place.ts';
 
 interface ChangesOptions extends TableOptions {
@@ -22,8 +22,8 @@ const FOLLOW_PAUSE_MS = 1000;
 /** `sluice table changes`: the change data feed, one JSON object a line (with or without `--json`), as it streams. */
 export const changesCommand: CommandModule = (table, context) => {
   tableCommand(table, 'changes', 'the rows that changed between two versions, one JSON object a line')
-    .requiredOption('--from <version|time>', 'first version, inclusive')
-    .option('--to <version|time>', 'last version, inclusive (default: the newest)')
+    .requiredOption('--from <version|time>', 'first version, inclusive, or the first from a time on')
+    .option('--to <version|time>', 'last version, inclusive, or the last at a time (default: the newest)')
     .option(
       '--follow',
       'go on with every version that comes, until Ctrl-C; a later run goes on from the last `_commit_version` + 1',
@@ -31,9 +31,11 @@ export const changesCommand: CommandModule = (table, context) => {
     .action(
       context.run(async (name: string, options: ChangesOptions) => {
         const store = openTablePlace(context, name, options);
-        const from = await parseVersion(store, options.from);
+        const from = await parseFirstVersion(store, options.from);
         if (options.follow === true) return follow(store, from, options.to, context);
         const last = await openToRead(context, store, options.to);
+        // Nothing was committed in that time.
+        if (from > last.version && !isVersion(options.from)) return ExitCode.clean;
         const schema = changesSchema(last);
         for await (const batch of readChanges(store, { from, to: last.version })) {
           context.signal.throwIfAborted();

@@ -1,3 +1,4 @@
+import { readHistory } from '../../../lakehouse/table/history.ts';
 import { stringifyLossless } from '../../../lakehouse/table/lossless-json.ts';
 import { readerFeatures, writerFeatures } from '../../../lakehouse/table/protocol.ts';
 import type { Snapshot } from '../../../lakehouse/table/snapshot.ts';
@@ -15,20 +16,28 @@ export const showCommand: CommandModule = (table, context) => {
     .action(
       context.run(async (name: string, options: TableOptions & { readonly at?: string }) => {
         const store = openTablePlace(context, name, options);
-        const shown = describe(await openToRead(context, store, options.at));
+        const snapshot = await openToRead(context, store, options.at);
+        const shown = describe(snapshot, await committedAt(snapshot));
         context.out(options.json === true ? `${stringifyLossless(shown)}\n` : lines(shown));
         return ExitCode.clean;
       }),
     );
 };
 
-function describe(snapshot: Snapshot): Readonly<Record<string, unknown>> {
+/** As the history has it; where the commit itself was cleaned up, as near as the log still says. */
+async function committedAt({ store, version, committedAtMs }: Snapshot): Promise<number> {
+  for await (const entry of readHistory(store, { before: version + 1n }))
+    return entry.version === version ? entry.timestampMs : committedAtMs;
+  return committedAtMs;
+}
+
+function describe(snapshot: Snapshot, timestampMs: number): Readonly<Record<string, unknown>> {
   const rows = liveRows(snapshot);
   return {
     table: snapshot.store.uri,
     id: snapshot.metadata.id,
     version: snapshot.version,
-    committedAt: formatTime(snapshot.committedAtMs),
+    committedAt: formatTime(timestampMs),
     rows: rows.live,
     rowsUnderVectors: rows.hidden,
     files: snapshot.files.count,
@@ -66,7 +75,9 @@ function lines(shown: Readonly<Record<string, unknown>>): string {
           : typeof value === 'string'
             ? value
             : value === null
-              ? 'unknown'
+              ? name === 'checkpoint'
+                ? 'none'
+                : 'unknown'
               : stringifyLossless(value);
       return `${name.padEnd(18)}${text}\n`;
     })

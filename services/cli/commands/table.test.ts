@@ -77,6 +77,26 @@ describe('sluice table', { timeout: 30_000 }, () => {
     expect(changes[2]).toContain('"_change_type":"delete"');
   });
 
+  it('takes the times of the history for versions, and changes from a time on', async () => {
+    const entries = JSON.parse((await sluice('history', 'public.orders', '--json')).out) as { timestamp: string }[];
+    const times = entries.map(({ timestamp }) => timestamp);
+    for (const [i, time] of times.entries()) {
+      const shown = JSON.parse((await sluice('show', 'public.orders', '--at', time, '--json')).out);
+      expect(shown).toMatchObject({ version: times.length - 1 - i, committedAt: time });
+    }
+    const rows = async (...range: string[]): Promise<number> =>
+      (await sluice('changes', 'public.orders', ...range)).out.split('\n').length - 1;
+    const justAfter = new Date(Date.parse(times[1] ?? '') + 1).toISOString();
+    expect(await rows('--from', times[1] ?? '')).toBe(4);
+    const first = (await sluice('changes', 'public.orders', '--from', '1', '--to', '1')).out.split('\n')[0] ?? '';
+    const stamp = (JSON.parse(first) as { _commit_timestamp: string })._commit_timestamp;
+    expect(Date.parse(stamp)).toBe(Date.parse(times[1] ?? ''));
+    expect(await rows('--from', justAfter)).toBe(2);
+    expect(await rows('--from', '2000-01-01', '--to', times[1] ?? '')).toBe(2);
+    expect(await sluice('changes', 'public.orders', '--from', '2100-01-01')).toMatchObject({ code: 0, out: '' });
+    expect(await sluice('changes', 'public.orders', '--from', '99')).toMatchObject({ code: 2 });
+  });
+
   it('checks, restores, checkpoints and vacuums', async () => {
     expect(await sluice('fsck', 'public.orders')).toMatchObject({ code: 0 });
     expect(await sluice('checkpoint', 'public.orders', '--clean')).toMatchObject({ code: 0 });
