@@ -136,6 +136,7 @@ async function reader(source: PostgresSource, log: EventLog, name: string, run: 
     publication: 'bench',
     tables: ['public.bench'],
     newTables: 'ignore',
+    logKind: 'embedded',
     topic: { partitions: 1, replicationFactor: 1, retentionMs: -1, compacted: false },
     snapshotParallel: 2,
     snapshotChunkRows: 20_000,

@@ -252,6 +252,7 @@ function openReader(
     tables: options.reload().source.tables,
     newTables: config.source.newTables,
     streaming: config.source.streaming === 'on' ? { folder: join(config.state, 'streamed') } : null,
+    logKind: config.log.kind,
     topic: {
       partitions: config.log.partitions,
       replicationFactor: config.log.replicationFactor,

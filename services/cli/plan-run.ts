@@ -62,7 +62,7 @@ export async function planRun(
 ): Promise<RunPlan> {
   const tables: PlannedTable[] = [];
   const taken: { schema: string; table: string }[] = [];
-  const selected = await selectTables(session, config.source.tables);
+  const selected = await selectTables(session, config.source.tables, config.log.kind);
   const hidden = await unreadable(session, selected.taken);
   const speed = await readSpeed(lake);
   for (const { schema, table, oid } of selected.taken) {

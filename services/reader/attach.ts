@@ -112,7 +112,7 @@ async function prepare(
   options: ReaderOptions,
   { signal, created }: { readonly signal: AbortSignal; readonly created: CreatedObjects },
 ): Promise<Prepared> {
-  const all = await selectTables(session, options.tables);
+  const all = await selectTables(session, options.tables, options.logKind);
   for (const { schema, table, error } of all.refused) {
     options.logger.error({ table: `${schema}.${table}`, code: error.code, remedy: error.remedy }, error.message);
   }

@@ -6,6 +6,7 @@ import type { TablePhase } from './reader-state.ts';
 import type { PostgresSource } from './source.ts';
 import type { LogPrivacy } from './table-privacy.ts';
 import type { SlotInsurance } from './slot-insurance.ts';
+import type { LogKind } from './table-names.ts';
 
 export interface ReaderLog {
   debug(fields: object, message: string): void;
@@ -29,6 +30,7 @@ export interface ReaderOptions {
   readonly streaming?: { readonly folder: string } | null;
   /** For data topics; `__reader` and `__progress` get one partition. */
   readonly topic: TopicSettings;
+  readonly logKind: LogKind;
   readonly snapshotParallel: number;
   readonly snapshotChunkRows: number;
   /** Where events go that are larger than the log's records may be; null = such an event stops the reader. */

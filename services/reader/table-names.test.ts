@@ -4,7 +4,7 @@ import { nameClash } from './table-names.ts';
 
 const table = (schema: string, name: string) => ({ schema, table: name });
 const why = (one: ReturnType<typeof table>, ...others: ReturnType<typeof table>[]): string | null =>
-  nameClash(one, [one, ...others])?.message ?? null;
+  nameClash(one, [one, ...others], 'embedded')?.message ?? null;
 
 describe('names that the lake and the log keep apart', () => {
   it('are those that differ by more than case and by more than what becomes _', () => {
@@ -22,11 +22,20 @@ describe('names that the lake and the log keep apart', () => {
     expect(why(table('public', 'orders.quarantine'), table('public', 'orders'))).toMatch(/topic of the quarantine/);
   });
 
+  it('are not those whose topics Kafka takes for one, where the log is Kafka', () => {
+    const [one, other] = [table('app', 'user_roles'), table('app_user', 'roles')];
+    expect(nameClash(one, [one, other], 'embedded')).toBeNull();
+    const refused = nameClash(one, [one, other], 'kafka');
+    expect(refused?.message).toMatch(/topics that Kafka takes for one/);
+    expect(refused?.remedy).toMatch(/pipeline of another name.*!app\.user_roles/);
+    expect(nameClash(one, [one, table('app', 'users')], 'kafka')).toBeNull();
+  });
+
   it("are none that stand for another folder or for the pipeline's own", () => {
     expect(why(table('public', '..'))).toMatch(/no folder in the lake/);
     expect(why(table('.', 't'))).toMatch(/no folder in the lake/);
     expect(why(table('_Sluice', 'checkpoints'))).toMatch(/own files/);
-    expect(nameClash(table('public', '..'), [])?.remedy).toBe(
+    expect(nameClash(table('public', '..'), [], 'embedded')?.remedy).toBe(
       'rename it, or leave it out: source.tables: ["!public..."]',
     );
   });

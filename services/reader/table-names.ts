@@ -20,7 +20,7 @@ const label = ({ schema, table }: Named): string => `${schema}.${table}`;
  * Why `table` cannot be taken beside `others`: one folder, one topic or one name for two tables would mix their rows. Or what
  * stands in the lake where its own would have to.
  */
-export function nameClash(table: Named, others: readonly Named[]): ReaderError | null {
+export function nameClash(table: Named, others: readonly Named[], logKind: LogKind): ReaderError | null {
   const own = ownFault(table);
   if (own !== null) return clash(table, own, 'rename it');
   const folder = folderOf(table);
@@ -36,10 +36,21 @@ export function nameClash(table: Named, others: readonly Named[]): ReaderError |
     if (topic === topicOf(other)) return clash(table, `${both} have one name, ${label(table)}, and one topic`);
     if (topic === quarantineTopic('', other.schema, other.table))
       return clash(table, `table ${label(table)} has the topic of the quarantine of ${label(other)}`);
+    if (logKind === 'kafka' && asMetric(topic) === asMetric(topicOf(other)))
+      return clash(
+        table,
+        `${both} have topics that Kafka takes for one: in its metrics "." becomes "_"`,
+        'give one of the two a pipeline of another name, and here',
+        '',
+      );
   }
   return null;
 }
 
+/** What the log is: Kafka refuses a topic whose name differs from another's by "." for "_" only, for the sake of its metrics. */
+export type LogKind = 'embedded' | 'kafka';
+
+const asMetric = (topic: string): string => topic.replaceAll('.', '_');
 const topicOf = ({ schema, table }: Named): string => dataTopic('', schema, table);
 
 /** `.` and `..` name other folders, and one schema's folder is the pipeline's own. */
@@ -53,6 +64,6 @@ function ownFault({ schema, table }: Named): string | null {
 
 const OWN_FOLDER = '_sluice';
 
-function clash(table: Named, message: string, rename = 'rename one of the two'): ReaderError {
-  return new ReaderError('TABLE_NAME_CLASH', message, { remedy: `${rename}, or leave it out: ${leaveOut(table)}` });
+function clash(table: Named, message: string, rename = 'rename one of the two', or = ', or'): ReaderError {
+  return new ReaderError('TABLE_NAME_CLASH', message, { remedy: `${rename}${or} leave it out: ${leaveOut(table)}` });
 }

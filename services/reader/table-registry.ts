@@ -133,7 +133,7 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     if (existing !== undefined && existing.state.phase !== 'removed') return existing;
     const table = await findTable(attachment.session, schema, name);
     if (table === null) throw new ReaderError('TABLE_NOT_FOUND', `the source has no table ${label}`);
-    const refusal = refusalOf(table) ?? nameClash(table, followed());
+    const refusal = refusalOf(table) ?? nameClash(table, followed(), options.logKind);
     if (refusal !== null) throw refusal;
     return take(table);
   };
@@ -159,7 +159,7 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     if (existing !== undefined && existing.state.phase !== 'removed') return existing;
     const { session } = attachment;
     const table = await findTable(session, schema, name);
-    const refusal = table === null ? null : (refusalOf(table) ?? nameClash(table, followed()));
+    const refusal = table === null ? null : (refusalOf(table) ?? nameClash(table, followed(), options.logKind));
     if (table === null || refusal !== null) {
       // Looked at every few seconds: told once for each reason.
       if (refusal !== null && refused.get(label) !== refusal.message)

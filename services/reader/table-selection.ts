@@ -9,7 +9,7 @@ import { bareFromCatalog, describeColumns, type BareShape, type ShapeHistory } f
 import type { SourceSession } from './source.ts';
 import { matchesGlobs } from './table-globs.ts';
 import { requireReplicable } from './table-key.ts';
-import { nameClash } from './table-names.ts';
+import { nameClash, type LogKind } from './table-names.ts';
 import type { TableRoute } from './table-route.ts';
 import { blocksPerChunk, plannedState, planHeap, type TablePlan } from './snapshot-plan.ts';
 
@@ -25,12 +25,20 @@ export interface SelectedTables {
 }
 
 /** The tables that match, without those that cannot be replicated whole: they are refused by name, the others go on. */
-export async function selectTables(session: SourceSession, globs: readonly string[]): Promise<SelectedTables> {
-  return select((await listTables(session)).filter(({ schema, table }) => matchesGlobs(globs, schema, table)));
+export async function selectTables(
+  session: SourceSession,
+  globs: readonly string[],
+  logKind: LogKind,
+): Promise<SelectedTables> {
+  const all = await listTables(session);
+  return select(
+    all.filter(({ schema, table }) => matchesGlobs(globs, schema, table)),
+    logKind,
+  );
 }
 
 /** Of tables that are wanted together. Of two that the lake could not keep apart neither is taken: which one stands there is not known. */
-export function select(tables: readonly SourceTable[]): SelectedTables {
+export function select(tables: readonly SourceTable[], logKind: LogKind): SelectedTables {
   const refused: RefusedTable[] = [];
   const whole: SourceTable[] = [];
   const refuse = ({ schema, table }: SourceTable, error: ReaderError): void =>
@@ -41,7 +49,7 @@ export function select(tables: readonly SourceTable[]): SelectedTables {
     else refuse(table, error);
   }
   const taken = whole.filter((table) => {
-    const error = nameClash(table, whole);
+    const error = nameClash(table, whole, logKind);
     if (error !== null) refuse(table, error);
     return error === null;
   });

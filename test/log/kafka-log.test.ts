@@ -58,6 +58,22 @@ suite('the Kafka log', () => {
     return log;
   }
   const topicSettings = { partitions: 1, replicationFactor: 1, retentionMs: -1, compacted: false };
+
+  test('a topic that the brokers refuse to make is named with their reason', async () => {
+    const log = await openLog();
+    await log.admin.ensureTopics({ 'shop.app.user_roles': topicSettings });
+    const alike = log.admin.ensureTopics({ 'shop.app_user.roles': topicSettings });
+    await expect(alike).rejects.toMatchObject({
+      code: 'LOG_TOPIC_REFUSED',
+      retriable: false,
+      message: expect.stringMatching(/topic shop\.app_user\.roles: .*invalid topic.*"\." for "_" only/),
+    });
+    const copies = log.admin.ensureTopics({ 'shop.copies': { ...topicSettings, replicationFactor: 3 } });
+    await expect(copies).rejects.toMatchObject({
+      code: 'LOG_TOPIC_REFUSED',
+      message: expect.stringMatching(/topic shop\.copies: .*log\.replicationFactor/),
+    });
+  });
   const record = (topic: string, value: string): OutgoingRecord => ({
     topic,
     key: Buffer.from('k'),

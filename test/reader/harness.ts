@@ -94,6 +94,7 @@ export async function openHarness(
         publication: `pub_${name}`,
         tables: ['public.*'],
         newTables: 'backfill',
+        logKind: 'embedded',
         topic: { partitions, replicationFactor: 1, retentionMs: -1, compacted: false },
         snapshotParallel: 2,
         snapshotChunkRows: 500,

@@ -42,6 +42,7 @@ async function read(url: string | (() => string), options: Partial<ReaderOptions
     publication: 'p',
     tables: ['public.*'],
     newTables: 'backfill',
+    logKind: 'embedded',
     topic: { partitions: 1, replicationFactor: 1, retentionMs: -1, compacted: false },
     snapshotParallel: 2,
     snapshotChunkRows: 500,

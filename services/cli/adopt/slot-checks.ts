@@ -23,7 +23,7 @@ export async function lookAtSlot(session: SourceSession, config: Config, asked: 
   const [row] = await session.query('select current_database() as name');
   const slot = await findSlot(session, config.source.slot);
   const publication = await findPublication(session, config.source.publication);
-  const selected = await selectTables(session, config.source.tables);
+  const selected = await selectTables(session, config.source.tables, config.log.kind);
   const findings = [
     ...slotFindings(slot, config.source.slot, row?.['name'] ?? '', asked),
     ...publicationFindings(publication, config.source.publication, selected),

@@ -130,7 +130,7 @@ async function sort(
   name: string,
 ): Promise<{ readonly taken: readonly Taken[]; readonly left: readonly Left[] }> {
   const publication = await findPublication(session, publicationName);
-  const { taken: followed, refused } = select(found);
+  const { taken: followed, refused } = select(found, 'embedded');
   const left: Left[] = refused.map(({ schema, table, error }) => ({
     table: { schema, table },
     message: error.message,

@@ -46,7 +46,7 @@ export async function checkTakeover(
 }
 
 async function hasForeignTable(config: Config, session: SourceSession, lake: ObjectStore): Promise<boolean> {
-  for (const { schema, table } of (await selectTables(session, config.source.tables)).taken) {
+  for (const { schema, table } of (await selectTables(session, config.source.tables, config.log.kind)).taken) {
     const snapshot = await openTable(lake, tableFolder(schema, table));
     if (snapshot !== null && snapshot.files.count > 0 && !snapshot.txns.has(epochAppId(config.name))) return true;
   }

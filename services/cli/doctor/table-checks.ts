@@ -30,7 +30,7 @@ export async function checkTables(config: Config, session: SourceSession, report
         'correct source.tables: globs on schema.table',
       ),
     );
-  const { taken, refused } = select(all);
+  const { taken, refused } = select(all, config.log.kind);
   for (const { schema, table, error } of refused) report(bad(`table ${schema}.${table}`, error.message, error.remedy));
   const publication = await findPublication(session, config.source.publication);
   const hidden = await unreadable(session, taken);

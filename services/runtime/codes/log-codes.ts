@@ -108,4 +108,11 @@ export const LOG_CODES = {
     retry: false,
     remedy: 'check the replica identity of the table, then restart the reader',
   },
+  LOG_TOPIC_REFUSED: {
+    code: 'SLU-3016',
+    title: 'the brokers refuse to make a topic',
+    exit: ExitCode.usage,
+    retry: false,
+    remedy: 'correct log.partitions, log.replicationFactor or the name that the message names',
+  },
 } as const satisfies Readonly<Record<string, CodeEntry>>;
