@@ -45,6 +45,29 @@ function once(
 }
 
 describe('commit', () => {
+  it('goes onto a table that lists the variant feature and has no such column, as delta-rs makes them', async () => {
+    const store = createMemoryStore();
+    const created = await createTable(store, { schema: SCHEMA });
+    const listing = (features: readonly string[] | null): string[] => [...(features ?? []), 'variantType'];
+    const protocol = {
+      ...created.protocol,
+      readerFeatures: listing(created.protocol.readerFeatures),
+      writerFeatures: listing(created.protocol.writerFeatures),
+    };
+    const listed = await commitTo(created, propose({ protocol }), async () => null);
+    const added = await commitTo(listed.snapshot, propose({ adds: [file('a')] }), async () => null);
+    expect((await openSnapshot(store)).version).toBe(added.version);
+    const metadata = {
+      ...created.metadata,
+      schemaString: '{"type":"struct","fields":[{"name":"doc","type":"variant","nullable":true,"metadata":{}}]}',
+    };
+    const used = commitTo(added.snapshot, propose({ metadata }), async () => null);
+    await expect(used).rejects.toMatchObject({
+      code: 'PROTOCOL_UNSUPPORTED',
+      message: expect.stringContaining('"variantType" for its column "doc"') as string,
+    });
+  });
+
   it('takes a table from creation through adds, removes and transactions', async () => {
     const store = createMemoryStore();
     const created = await createTable(store, { schema: SCHEMA });

@@ -4,7 +4,8 @@
  */
 import type { MetadataAction, ProtocolAction } from './actions.ts';
 import { parseSchema } from './schema-json.ts';
-import { walkFields } from './schema-walk.ts';
+import type { StructType } from './schema.ts';
+import { usesType, walkFields } from './schema-walk.ts';
 import { TableError } from './table-error.ts';
 
 /** Reader features this code honours. */
@@ -39,6 +40,14 @@ const WRITABLE: ReadonlySet<string> = new Set([
   'vacuumProtocolCheck',
 ]);
 
+/** Features that delta-rs lists in tables which make no use of them: such a table is read and written, one with a variant is not. */
+const VARIANT: ReadonlySet<string> = new Set([
+  'variantType',
+  'variantType-preview',
+  'variantShredding',
+  'variantShredding-preview',
+]);
+
 const LEGACY_WRITER: readonly (readonly [number, readonly string[]])[] = [
   [2, ['appendOnly', 'invariants']],
   [3, ['checkConstraints']],
@@ -56,10 +65,21 @@ export function assertReadable(protocol: ProtocolAction, table: string): void {
   if (version === 3 && protocol.readerFeatures === null) {
     throw unsupported(table, 'the table has reader version 3 but no list of reader features');
   }
-  const unknown = readerFeatures(protocol).filter((feature) => !READABLE.has(feature));
+  const unknown = readerFeatures(protocol).filter((feature) => !READABLE.has(feature) && !VARIANT.has(feature));
   if (unknown.length > 0) {
     throw unsupported(table, `the table needs the reader feature${plural(unknown)}, which this version cannot read`);
   }
+}
+
+/** Features that bind readers only where a column makes use of them. @throws TableError PROTOCOL_UNSUPPORTED */
+export function assertReadableColumns(protocol: ProtocolAction, schema: StructType, table: string): void {
+  const listed = readerFeatures(protocol).filter((feature) => VARIANT.has(feature));
+  const used = listed.length === 0 ? null : schema.fields.find(({ type }) => usesType(type, 'variant'));
+  if (used == null) return;
+  throw unsupported(
+    table,
+    `the table needs the reader feature${plural(listed)} for its column "${used.name}", which this version cannot read`,
+  );
 }
 
 /**
@@ -83,7 +103,7 @@ export function assertRearrangeable(protocol: ProtocolAction, table: string): vo
   if (version < 1 || version > 7) {
     throw unsupported(table, `the table needs Delta writer version ${version}; this version of sluice writes up to 7`);
   }
-  const unknown = writerFeatures(protocol).filter((feature) => !WRITABLE.has(feature));
+  const unknown = writerFeatures(protocol).filter((feature) => !WRITABLE.has(feature) && !VARIANT.has(feature));
   if (unknown.length > 0) {
     throw unsupported(table, `the table needs the writer feature${plural(unknown)}, which this version cannot write`);
   }

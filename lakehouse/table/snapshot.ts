@@ -19,7 +19,7 @@ import { LAST_CHECKPOINT, commitKey } from './log-files.ts';
 import { readCommit, readCommitsFrom, replaySteps } from './log-reader.ts';
 import { listLog, planSteps } from './log-segment.ts';
 import type { CheckpointFiles, LogListing, LogStep } from './log-segment.ts';
-import { assertReadable } from './protocol.ts';
+import { assertReadable, assertReadableColumns } from './protocol.ts';
 import { EMPTY_STATE, milliseconds, startReplay } from './replay.ts';
 import type { LogState } from './replay.ts';
 import type { StructType } from './schema.ts';
@@ -296,6 +296,7 @@ function toSnapshot(
     const what = `the table's schema cannot be read: ${why}; use the engine that wrote it, or restore the log from a backup`;
     throw new TableError('SCHEMA_INVALID', { table, version }, what, { cause: error });
   }
+  assertReadableColumns(protocol, schema, table);
   return {
     store,
     version,
