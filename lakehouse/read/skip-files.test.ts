@@ -50,7 +50,7 @@ describe('canSkip', () => {
   it('keeps every digit of longs and decimals', () => {
     expect(skips('long', [9_007_199_254_740_993n], '=', 9_007_199_254_740_993n)).toBe(false);
     expect(skips('long', [9_007_199_254_740_992n], '=', 9_007_199_254_740_993n)).toBe(true);
-    expect(skips('decimal(38,2)', [12_345_678_901_234_567_890n], '=', 12_345_678_901_234_567_891n)).toBe(true);
+    expect(skips('decimal(15,2)', [123_456_789_012_345n], '=', 123_456_789_012_346n)).toBe(true);
     expect(skips('decimal(38,2)', [-5n, 5n], '=', -5n)).toBe(false);
   });
 
@@ -69,6 +69,15 @@ describe('canSkip', () => {
       expect(canSkip(table(type), fileOf(bound), [same])).toBe(false);
       expect(canSkip(table(type), fileOf(bound), [{ ...same, is: '<', value: 0.6999 }])).toBe(true);
     }
+  });
+
+  it('allows for bounds of long decimals that were rounded to a double', () => {
+    const rounded =
+      '{"numRecords":2,"minValues":{"v":1.2345678901234567e+27},"maxValues":{"v":1.2345678901234567e+27}}';
+    const equals = (value: bigint): Condition => ({ path: ['v'], is: '=', value });
+    const value = 12345678901234567890123456780000000001n;
+    expect(canSkip(table('decimal(38,10)'), fileOf(rounded), [equals(value)])).toBe(false);
+    expect(canSkip(table('decimal(38,10)'), fileOf(rounded), [equals(value + 10n ** 22n)])).toBe(true);
   });
 
   it('knows files of NULL only, and without NULL', () => {

@@ -130,10 +130,23 @@ function skipByStats(type: DeltaType, names: readonly string[], stats: FileStats
   if (typeof max === 'bigint' && (type === 'timestamp' || type === 'timestamp_ntz')) max += 999n;
   // Spark orders NaN above all numbers and other writers leave it out of the bounds: no upper bound holds for floats.
   if (type === 'float' || type === 'double') max = null;
+  // Some writers (delta-rs) take a decimal's bound through a double, which may round it either way.
+  if (isLongDecimal(type)) {
+    if (typeof min === 'bigint') min -= roundingOf(min);
+    if (typeof max === 'bigint') max += roundingOf(max);
+  }
   // 0.7 as the bound of 32-bit floats (the column may since be a double) is the text of 0.699999988: a value below it.
   if (typeof min === 'number') min = Math.min(min, Math.fround(min));
   return outsideRange(min, max, condition);
 }
+
+/** Decimals of up to 15 digits come back from a double as they were. */
+function isLongDecimal(type: DeltaType): boolean {
+  return typeof type === 'string' && (decimalOf(type)?.precision ?? 0) > 15;
+}
+
+/** More than a double of this size can be off by. */
+const roundingOf = (value: bigint): bigint => (value < 0n ? -value : value) / 2n ** 52n + 1n;
 
 function outsideRange(min: Value | null, max: Value | null, condition: Comparison): boolean {
   const toMin = min === null ? null : compare(condition.value, min);
