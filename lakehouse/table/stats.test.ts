@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { outOfBounds } from '../upkeep/check-bounds.ts';
 import { columnFrom, type Cell } from '../../test/support/column-from.ts';
 import type { DeltaType, StructField, StructType } from './schema.ts';
 import { looseStats, parseStats } from './stats-read.ts';
@@ -44,6 +45,17 @@ describe('collectStats', () => {
       '{"numRecords":2,"minValues":{"id":-9223372036854775808,"d":-0.000000000000000001},' +
         '"maxValues":{"id":9007199254740993,"d":12345678901234567890.123456789012345678},"nullCount":{"id":0,"d":0}}',
     );
+  });
+
+  it('takes whole texts for bounds to compare with those of a writer that cuts elsewhere', () => {
+    const cells = ['x'.repeat(40), 'x'.repeat(90)];
+    const theirs = parseStats(
+      `{"numRecords":2,"minValues":{"v":"${cells[0]}"},"maxValues":{"v":"${'x'.repeat(63)}y"}}`,
+    );
+    const found = parseStats(statsOf([['v', 'string', cells]], { wholeTexts: true }));
+    expect(found?.minValues['v']).toBe(cells[0]);
+    expect(found?.maxValues['v']).toBe(cells[1]);
+    expect(outOfBounds(theirs!, found!)).toEqual([]);
   });
 
   it('finds the least and the greatest of longs and decimals, whichever words they differ in', () => {

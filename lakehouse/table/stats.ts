@@ -23,6 +23,8 @@ export interface StatsOptions {
   readonly tightBounds?: boolean;
   /** Key by physical names (`delta.columnMapping.physicalName`). */
   readonly columnMapping?: boolean;
+  /** Bounds of texts are the texts themselves, at any length: to compare other bounds with, not for the log. */
+  readonly wholeTexts?: boolean;
 }
 
 export const INDEXED_COLUMNS = 32;
@@ -93,7 +95,7 @@ function collectField(
   const nulls = validity === null ? 0 : countNulls(validity, column.length);
   parts.nulls.push(`${name}:${nulls}`);
   if (nulls === column.length) return;
-  const bounds = boundsOf(field.type, column, validity);
+  const bounds = boundsOf(field.type, column, validity, options.wholeTexts === true ? Infinity : TEXT_POINTS);
   if (bounds.min !== null) parts.min.push(`${name}:${bounds.min}`);
   if (bounds.max !== null) parts.max.push(`${name}:${bounds.max}`);
 }
@@ -121,7 +123,7 @@ interface Bounds {
 }
 const NO_BOUNDS: Bounds = { min: null, max: null };
 
-function boundsOf(type: DeltaType, column: ColumnVector, validity: Uint8Array | null): Bounds {
+function boundsOf(type: DeltaType, column: ColumnVector, validity: Uint8Array | null, textPoints: number): Bounds {
   switch (column.kind) {
     case 'int32': {
       const { min, max } = numberRange(column.values, column.length, validity);
@@ -150,7 +152,7 @@ function boundsOf(type: DeltaType, column: ColumnVector, validity: Uint8Array | 
       };
     }
     case 'utf8':
-      return textBounds(column, validity);
+      return textBounds(column, validity, textPoints);
     default:
       return NO_BOUNDS;
   }
@@ -231,7 +233,7 @@ function isBelow({ data, offsets }: BytesColumn, row: number, other: number): bo
 
 const strictText = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-function textBounds(column: BytesColumn, validity: Uint8Array | null): Bounds {
+function textBounds(column: BytesColumn, validity: Uint8Array | null, points: number): Bounds {
   let min = -1;
   let max = -1;
   for (let i = 0; i < column.length; i++) {
@@ -241,11 +243,11 @@ function textBounds(column: BytesColumn, validity: Uint8Array | null): Bounds {
     else if (isBelow(column, max, i)) max = i;
   }
   try {
-    const least = firstPoints(column, min);
-    const greatest = firstPoints(column, max);
-    const cut = cutMax(greatest);
+    const least = firstPoints(column, min, points);
+    const greatest = firstPoints(column, max, points);
+    const cut = cutMax(greatest, points);
     return {
-      min: JSON.stringify(least.slice(0, TEXT_POINTS).join('')),
+      min: JSON.stringify(least.slice(0, points).join('')),
       max: cut === null ? null : JSON.stringify(cut),
     };
   } catch {
@@ -253,22 +255,22 @@ function textBounds(column: BytesColumn, validity: Uint8Array | null): Bounds {
   }
 }
 
-/** Up to 33 code points of a row. @throws TypeError when it is no UTF-8 */
-function firstPoints(column: BytesColumn, row: number): string[] {
+/** Up to so many code points of a row, and one more. @throws TypeError when it is no UTF-8 */
+function firstPoints(column: BytesColumn, row: number, points: number): string[] {
   const start = column.offsets[row] ?? 0;
   const end = column.offsets[row + 1] ?? 0;
-  // A code point has at most 4 bytes, so this prefix holds 33 of them; a sequence cut at its end is dropped.
-  let stop = Math.min(end, start + (TEXT_POINTS + 1) * 4);
+  // A code point has at most 4 bytes, so this prefix holds them all; a sequence cut at its end is dropped.
+  let stop = Math.min(end, start + (points + 1) * 4);
   if (stop < end) while (stop > start && ((column.data[stop] ?? 0) & 0xc0) === 0x80) stop--;
   const text = strictText.decode(column.data.subarray(start, stop));
-  return Array.from(text).slice(0, TEXT_POINTS + 1);
+  return Array.from(text).slice(0, points + 1);
 }
 
 /** A text at or above the whole value, or null. */
-function cutMax(points: readonly string[]): string | null {
-  const next = points[TEXT_POINTS];
+function cutMax(points: readonly string[], length: number): string | null {
+  const next = points[length];
   if (next === undefined) return points.join('');
   const point = next.codePointAt(0) ?? 0;
   if (point >= 0x10ffff) return null;
-  return points.slice(0, TEXT_POINTS).join('') + (point < 0x7f ? '\u007f' : '\u{10ffff}');
+  return points.slice(0, length).join('') + (point < 0x7f ? '\u007f' : '\u{10ffff}');
 }

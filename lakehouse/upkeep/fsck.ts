@@ -225,7 +225,8 @@ async function checkRows(snapshot: Snapshot, file: AddFile, say: Say): Promise<v
     }
     for await (const { batch } of decodeRowGroups(parquet, stored, { columnMapping: mode })) {
       if (stats === null) continue;
-      const found = parseStats(collectStats(stored, batch, { indexedColumns: -1, columnMapping: mode !== 'none' }));
+      const asked = { indexedColumns: -1, columnMapping: mode !== 'none', wholeTexts: true };
+      const found = parseStats(collectStats(stored, batch, asked));
       const wrong = found === null ? [] : outOfBounds(stats, found);
       for (const column of wrong)
         say(
