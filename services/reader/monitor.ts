@@ -211,7 +211,7 @@ async function compareTables(
       options.newTables !== 'ignore' &&
       matchesGlobs(options.tables, table.schema, table.table)
     ) {
-      await run.registry.adopt(table.schema, table.table);
+      await run.registry.adopt(table.schema, table.table, tables);
     }
   }
 }

@@ -5,7 +5,7 @@ import type { ShapeEncoder } from '../log/envelope-encode.ts';
 import type { TableShape } from '../log/event.ts';
 import { dataTopic } from '../log/topics.ts';
 import type { Attachment } from './attach.ts';
-import { findTable, type SourceTable } from './catalog.ts';
+import { findTable, listTables, type SourceTable } from './catalog.ts';
 import { tableRemedy } from './continuity.ts';
 import type { LogAppender } from './log-appender.ts';
 import type { RelationMessage } from './pgoutput/messages.ts';
@@ -50,7 +50,7 @@ export interface TableRegistry {
   repair(route: TableRoute, exact: boolean): Promise<void>;
   setPhase(route: TableRoute, phase: TableState['phase']): void;
   /** Takes a table that appeared later. */
-  adopt(schema: string, table: string): Promise<TableRoute | null>;
+  adopt(schema: string, table: string, all?: readonly SourceTable[] | null): Promise<TableRoute | null>;
   /** Takes a table because somebody asked for it. @throws ReaderError why it cannot be taken, with the SQL where there is one */
   add(schema: string, table: string): Promise<TableRoute>;
   /** The same, because of what was done at the source: told in the log. */
@@ -84,6 +84,8 @@ function losesColumns(before: TableShape, now: TableShape): boolean {
   if (keyOf(now).length > 0) return false;
   return before.columns.some(({ name }) => !now.columns.some((column) => column.name === name));
 }
+
+const isWhole = (table: SourceTable): boolean => refusalOf(table) === null;
 
 const REPAIR = (route: TableRoute): string => `sluice repair ${route.schema}.${route.table}`;
 
@@ -153,14 +155,21 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     options.logger.warn({ table, ...owner }, `table ${table} is let go: it ${why}`);
   };
 
-  const adopt = async (schema: string, name: string): Promise<TableRoute | null> => {
+  const adopt = async (
+    schema: string,
+    name: string,
+    given: readonly SourceTable[] | null = null,
+  ): Promise<TableRoute | null> => {
     const label = tableName(schema, name);
     const existing = byName.get(label);
     if (existing !== undefined && existing.state.phase !== 'removed') return existing;
-    const { session } = attachment;
-    const table = await findTable(session, schema, name);
-    const refusal = table === null ? null : (refusalOf(table) ?? nameClash(table, followed(), options.logKind));
-    if (table === null || refusal !== null) {
+    const all = given ?? (await listTables(attachment.session));
+    const table = all.find((each) => each.schema === schema && each.table === name);
+    // Beside those that are followed stand those that are wanted as much: of two alike neither is taken, as at a start.
+    const wanted = all.filter((each) => matchesGlobs(options.tables, each.schema, each.table) && isWhole(each));
+    const refusal =
+      table === undefined ? null : (refusalOf(table) ?? nameClash(table, [...followed(), ...wanted], options.logKind));
+    if (table === undefined || refusal !== null) {
       // Looked at every few seconds: told once for each reason.
       if (refusal !== null && refused.get(label) !== refusal.message)
         options.logger.error({ table: label, code: refusal.code, remedy: refusal.remedy }, refusal.message);
