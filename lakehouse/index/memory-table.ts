@@ -6,8 +6,8 @@ import { ENTRY_WORDS, addAnswer, compareEntry, searchEntries, type Lookup } from
 import { HASH_WORDS } from './key-hash.ts';
 
 const NONE = 0xffff_ffff;
-/** Slots and entries to begin with; both double as it fills, to two slots an entry. */
-const SLOT_BITS = 14;
+/** Slots and entries to begin with, few, for a pipeline may have hundreds of tables; both double as it fills, to two slots an entry. */
+const SLOT_BITS = 9;
 
 export interface MemoryTable {
   /** Entries held. */

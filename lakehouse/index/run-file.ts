@@ -54,10 +54,13 @@ export function openRun(path: string): FileRun {
   }
 }
 
+/** Pages are read and searched in one turn, so all runs of a thread share the room: each its own was most of a small table's memory. */
+let pagesInHand: Uint32Array | null = null;
+
 function runOver(path: string, fd: number): FileRun {
   const { count, fences, crcs, filterBytes } = readTail(path, fd);
   let filter: Uint8Array | null = null;
-  const buffer = new Uint32Array((READ_PAGES_MAX * PAGE_BYTES) / 4);
+  const buffer = (pagesInHand ??= new Uint32Array((READ_PAGES_MAX * PAGE_BYTES) / 4));
   const bytes = Buffer.from(buffer.buffer);
   const pageEntries = (page: number): number => Math.min(PAGE_ENTRIES, count - page * PAGE_ENTRIES);
 
@@ -82,7 +85,7 @@ function runOver(path: string, fd: number): FileRun {
     path,
     count,
     get residentBytes() {
-      return fences.byteLength + crcs.byteLength + (filter?.byteLength ?? 0) + buffer.byteLength;
+      return fences.byteLength + crcs.byteLength + (filter?.byteLength ?? 0);
     },
     find(hashes, pending, pendingCount, into, useBloom) {
       let left = 0;
