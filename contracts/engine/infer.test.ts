@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 
 import type { CatalogColumn, CatalogTable } from './catalog.ts';
 import { constantDefault, inferContract } from './infer.ts';
+import { lintContract } from './lint.ts';
 
 function column(name: string, pgType: string, extra: Partial<CatalogColumn> = {}): CatalogColumn {
   return { name, pgType, baseType: null, kind: 'base', enumLabels: null, notNull: false, keyPosition: 0, ...extra };
@@ -90,6 +91,37 @@ describe('inferContract', () => {
       'CHOICE_NEEDED weight',
       'TYPE_UNKNOWN shape',
     ]);
+  });
+});
+
+describe('a contract written for types of the database', () => {
+  const bases = ['smallint', 'integer', 'bigint', 'oid', 'real', 'numeric(10,2)', 'numeric', 'boolean', 'date'];
+  const more = [
+    'timestamp with time zone',
+    'time without time zone',
+    'text',
+    'character varying(5)',
+    'bytea',
+    'uuid',
+    'jsonb',
+  ];
+  // Where a contract is read without the database beside it, its names say nothing.
+  it.each([...bases, ...more])('is valid by itself for domains over %s and arrays of them', (base) => {
+    const table: CatalogTable = {
+      ...orders,
+      columns: [
+        column('id', 'app.d', { kind: 'domain', baseType: base, notNull: true, keyPosition: 1 }),
+        column('many', 'app.d[]', { kind: 'array', baseType: base }),
+        column('list', 'app.list', { kind: 'domain', baseType: `${base}[]` }),
+      ],
+      uniques: [],
+      checks: [],
+      foreignKeys: [],
+    };
+    const { text } = inferContract(table, { name: 'shop' });
+    const { contract, findings } = lintContract(text, 'd.odcs.yaml');
+    expect(findings.filter(({ level }) => level === 'error')).toEqual([]);
+    expect(contract).not.toBeNull();
   });
 });
 

@@ -121,6 +121,9 @@ export function mapPgText(typeText: string): TypeMapping {
 
 function fromName(written: string, column: Column): TypeMapping {
   const mapping = mapPgText(written);
+  // `physicalType: my_domain[]`: what its items are stands with them.
+  if (mapping.element?.known === false && column.items !== null)
+    return arrayOf(mapContractColumn(column.items), written);
   if (mapping.known || mapping.wire !== 'text') return mapping;
   // `physicalType: my_domain` with `logicalType: integer`: the logical type knows more than the name does.
   return column.logicalType === null || column.logicalType === 'string' ? mapping : fromLogical(column);

@@ -11,7 +11,8 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 const suite = await requires('the first commands', 'pg18');
 
 suite('the first commands', { timeout: 180_000 }, () => {
-  const folder = temporaryFolder('first-steps');
+  const above = temporaryFolder('first-steps');
+  const folder = join(above, 'shop');
   const role = `weak_${process.pid}`;
   const refused = ['keyless', 'unlogged', 'hidden', 'clash', 'own', 'nocols', 'two', 'Two', 'orders__quarantine'];
   let database: TestDatabase;
@@ -58,7 +59,8 @@ suite('the first commands', { timeout: 180_000 }, () => {
   });
 
   it('init names each table that cannot be followed, leaves it out, and covers every schema', async () => {
-    const done = await runSluice(['init', '--postgres', weak, '--lake', './lake', '--name', 'first'], { cwd: folder });
+    const flags = ['--dir', 'shop', '--postgres', weak, '--lake', './lake', '--name', 'first'];
+    const done = await runSluice(['init', ...flags], { cwd: above });
     expect(done, done.err).toMatchObject({ code: 0 });
     for (const table of refused) expect(done.out).toContain(`warning public.${table} is left out`);
     expect(done.out).toContain('NAME_CLASH');

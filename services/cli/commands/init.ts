@@ -70,6 +70,7 @@ async function init(flags: Flags, context: CliContext): Promise<ExitCode> {
       );
     const server = await serverKind(session);
     const [row] = await session.query('select current_database() as name');
+    mkdirSync(folder, { recursive: true });
     const yaml = configText(flags, [
       ...globs.map((glob) => ({ glob, why: null })),
       ...left.map(({ table, message }) => ({ glob: `!${exactGlob(table)}`, why: message })),
