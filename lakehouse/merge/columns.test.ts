@@ -1,11 +1,13 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { jsonRow } from '../read/json-value.ts';
+import { partitionColumn } from '../read/partition-column.ts';
 import type { ColumnVector } from '../table/column.ts';
 import type { DeltaType, StructType } from '../table/schema.ts';
 import { columnFrom, type Cell } from '../../test/support/column-from.ts';
 import { concat } from './concat.ts';
 import { NULL_SOURCE, gather } from './gather.ts';
+import { partitionText } from './partition-value.ts';
 
 const RUNS = Number(process.env['SLUICE_TEST_RUNS'] ?? 40);
 
@@ -65,4 +67,28 @@ test.each(TYPES)('gather and concat move %j cells as they are', (type, cell) => 
     }),
     { numRuns: RUNS },
   );
+});
+
+const PARTITIONS: readonly (readonly [DeltaType, fc.Arbitrary<Cell>])[] = [
+  ['boolean', fc.boolean()],
+  ['byte', fc.integer({ min: -128, max: 127 })],
+  ['long', fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n })],
+  ['float', fc.float()],
+  ['double', fc.double()],
+  ['decimal(38,3)', fc.bigInt({ min: -(10n ** 37n), max: 10n ** 37n })],
+  ['string', fc.string({ minLength: 1, maxLength: 40, unit: 'binary' })],
+  ['date', fc.integer({ min: -719_162, max: 2_932_896 })],
+  ['timestamp', fc.bigInt({ min: -62_135_596_800_000_000n, max: 253_402_300_799_999_999n })],
+  ['timestamp_ntz', fc.bigInt({ min: -62_135_596_800_000_000n, max: 253_402_300_799_999_999n })],
+];
+
+test.each(PARTITIONS)('a %s comes back from the text of its partition', (type, cell) => {
+  const back = (value: Cell): void => {
+    const column = columnFrom(type, [value]);
+    const partition = partitionText(type, column, 0, 'v', 'memory://t');
+    if (typeof type === 'string') expect(texts(type, partitionColumn(type, partition, 1))).toEqual(texts(type, column));
+  };
+  for (const value of type === 'float' || type === 'double' ? [-0, 0, Number.NaN, -Infinity, 1e-7, 1e300] : [null])
+    back(type === 'float' && value !== null ? Math.fround(value) : value);
+  fc.assert(fc.property(cell, back), { numRuns: RUNS });
 });

@@ -32,8 +32,10 @@ export function partitionText(
       return value.toString();
     }
     case 'float32':
-    case 'float64':
-      return String(column.values[row] ?? 0);
+    case 'float64': {
+      const value = column.values[row] ?? 0;
+      return Object.is(value, -0) ? '-0.0' : String(value);
+    }
     case 'decimal':
       return unscaledText(column.values[row * 2] ?? 0n, column.values[row * 2 + 1] ?? 0n, column.scale);
     case 'utf8': {
