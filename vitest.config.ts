@@ -2,7 +2,7 @@ import { defineConfig } from 'vitest/config';
 
 /**
  * Two projects: `unit` has the tests that sit beside their module and need no server (threads, shared modules, fast);
- * `integration` has everything under test/, one file at a time, each in its own process.
+ * `integration` has everything under test/, two files at a time, each in its own process.
  */
 export default defineConfig({
   test: {
@@ -22,7 +22,7 @@ export default defineConfig({
           include: ['test/**/*.test.ts'],
           exclude: ['test/architecture.test.ts'],
           pool: 'forks',
-          fileParallelism: false,
+          maxWorkers: 2,
           globalSetup: ['./test/support/server-keeper.ts'],
           testTimeout: 120_000,
           hookTimeout: 180_000,

@@ -15,7 +15,7 @@ import { tableRows } from '../ingest/bench-of-parts.ts';
 import { getKafka } from '../support/kafka.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
+import { runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
@@ -65,7 +65,6 @@ suite.each(['embedded', 'kafka'] as const)('privacy before the %s log', (kind) =
   const configText = { text: '' };
 
   beforeAll(async () => {
-    buildSluice();
     database = await getPostgres({ major: 15 });
     const { brokers, prefix } = await getKafka();
     configText.text = `name: ${prefix}

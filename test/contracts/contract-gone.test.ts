@@ -8,7 +8,7 @@ import { freePort } from '../../ops/local/free-port.ts';
 import { tableRows } from '../ingest/bench-of-parts.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
+import { runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -49,7 +49,6 @@ suite('a contract that is gone', () => {
   };
 
   beforeAll(async () => {
-    buildSluice();
     database = await getPostgres({ major: 15 });
     env = { PGURL: database.url, PII_KEY: KEY };
     mkdirSync(join(folder, 'contracts'));

@@ -11,7 +11,7 @@ import type { RowValue } from '../../services/stream/sink.ts';
 import { tableRows } from '../ingest/bench-of-parts.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
+import { runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -49,7 +49,6 @@ suite('schema changes under contracts', () => {
   };
 
   beforeAll(async () => {
-    buildSluice();
     database = await getPostgres({ major: 15 });
     env = { PGURL: database.url };
     mkdirSync(join(folder, 'contracts'));

@@ -13,7 +13,7 @@ import type { RowValue } from '../../services/stream/sink.ts';
 import { tableRows } from '../ingest/bench-of-parts.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
+import { runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -54,7 +54,6 @@ suite('quarantine and retry', () => {
     startSluice(['run'], { cwd: folder, env: { ...env, SLUICE_FAILPOINT: failpoint } });
 
   beforeAll(async () => {
-    buildSluice();
     database = await getPostgres({ major: 15 });
     env = { PGURL: database.url };
     port = await freePort();

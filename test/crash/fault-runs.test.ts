@@ -5,7 +5,7 @@
 import { expect, it } from 'vitest';
 import { cacheFolder } from '../support/cache.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice, runSluice } from '../support/sluice-process.ts';
+import { runSluice } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const RUNS = Number(process.env['SLUICE_TEST_RUNS'] ?? 3);
@@ -16,7 +16,6 @@ const onServers = await requires('kill-and-fault runs on Kafka and S3', 'pg18', 
 const folder = temporaryFolder('fault-runs');
 
 async function drill(...args: string[]): Promise<void> {
-  buildSluice();
   const { code, out, err } = await runSluice(
     ['faults', '--cache', cacheFolder(), '--keep', folder, '--json', ...args],
     {

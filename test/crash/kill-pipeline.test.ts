@@ -12,16 +12,14 @@ import { SHOP_SCHEMA_SQL } from '../../services/cli/demo/shop-schema.ts';
 import { loadShop, runWorkload } from '../../services/cli/demo/shop-workload.ts';
 import { FAILPOINTS } from '../../services/runtime/failpoints.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
-import { buildSluice, runSluice, startSluice } from '../support/sluice-process.ts';
+import { runSluice, startSluice } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const KILLS = Number(process.env['SLUICE_TEST_KILLS'] ?? 50);
 
 let database: TestDatabase;
 
-beforeAll(async () => {
-  buildSluice();
-});
+beforeAll(async () => {});
 
 interface Pipeline {
   readonly cwd: string;

@@ -17,7 +17,7 @@ import { openKafkaLog } from '../../services/log/kafka-log.ts';
 import { dataTopic } from '../../services/log/topics.ts';
 import { cacheFolder } from '../support/cache.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
+import { runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -56,7 +56,6 @@ suite('servers that fail', () => {
   });
 
   beforeAll(async () => {
-    buildSluice();
     ports = { run: await freePort(), readerA: await freePort(), readerB: await freePort(), stream: await freePort() };
     postgres = await startPostgres({ settings: { wal_sender_timeout: '2s' }, cache: cacheFolder() });
     kafka = await startKafka({ cache: cacheFolder() });

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { readWithDeltaRs, writeWithDeltaRs } from '../judges/judge.ts';
 import { getKafka, type TestKafka } from '../support/kafka.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice, runSluice } from '../support/sluice-process.ts';
+import { runSluice } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const suite = await requires('taking over topics of Debezium', 'kafka', 'python');
@@ -52,7 +52,6 @@ suite('taking over topics of Debezium', { timeout: 180_000 }, () => {
       .sort(([a], [b]) => Number(a) - Number(b));
 
   beforeAll(async () => {
-    buildSluice();
     kafka = await getKafka();
     topic = `${kafka.prefix}.public.t`;
     client = new Kafka({ brokers: [...kafka.brokers], logLevel: logLevel.NOTHING });

@@ -4,12 +4,12 @@
  */
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, expect, it } from 'vitest';
 import { freePort } from '../../ops/local/free-port.ts';
 import { writeWithDeltaRs, readWithDeltaRs } from '../judges/judge.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice, runSluice, startSluice } from '../support/sluice-process.ts';
+import { runSluice, startSluice } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -49,7 +49,6 @@ suite('taking over from Debezium', { timeout: 180_000 }, () => {
   };
   const versions = (table: string): number => readdirSync(join(lake(table), '_delta_log')).length;
 
-  beforeAll(() => buildSluice());
   const begin = async (plugin = 'pgoutput'): Promise<void> => {
     folder = temporaryFolder('adopt');
     database = await getPostgres({ major: MAJOR });

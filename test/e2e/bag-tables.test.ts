@@ -11,7 +11,7 @@ import { freePort } from '../../ops/local/free-port.ts';
 import { seededRandom } from '../../services/cli/demo/random.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice, runSluice, startSluice } from '../support/sluice-process.ts';
+import { runSluice, startSluice } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { changeUnheard } from '../support/unheard-change.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -79,7 +79,6 @@ logging: {level: warn}
   };
 
   beforeAll(async () => {
-    buildSluice();
     database = await getPostgres();
   });
   afterAll(() => database.close());

@@ -11,7 +11,7 @@ import { tableRows } from '../ingest/bench-of-parts.ts';
 import { getKafka, type TestKafka } from '../support/kafka.ts';
 import { requires } from '../support/requirements.ts';
 import { getS3, type TestBucket } from '../support/s3.ts';
-import { buildSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
+import { startSluice, type SluiceProcess } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -83,7 +83,6 @@ suite('topics of Debezium and several workers', { timeout: 240_000 }, () => {
   }
 
   beforeAll(async () => {
-    buildSluice();
     [kafka, s3] = await Promise.all([getKafka(), getS3()]);
     process.env['AWS_ACCESS_KEY_ID'] = s3.accessKeyId;
     process.env['AWS_SECRET_ACCESS_KEY'] = s3.secretAccessKey;

@@ -16,7 +16,7 @@ import { getKafka } from '../support/kafka.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
 import { getS3, type TestBucket } from '../support/s3.ts';
-import { buildSluice, runSluice, startSluice } from '../support/sluice-process.ts';
+import { runSluice, startSluice } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const suite = await requires('every type through Kafka onto S3', 'pg15', 'kafka', 's3', 'python');
@@ -62,7 +62,6 @@ suite('every type through Kafka onto S3', () => {
   let lake: string;
 
   beforeAll(async () => {
-    buildSluice();
     database = await getPostgres({ major: 15 });
     bucket = await getS3();
     const { brokers, prefix } = await getKafka();

@@ -10,7 +10,7 @@ import { freePort } from '../../ops/local/free-port.ts';
 import { startPostgres, type PostgresServer } from '../../ops/local/postgres.ts';
 import { REPOSITORY } from '../support/source-files.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice, runSluice, startSluice } from '../support/sluice-process.ts';
+import { runSluice, startSluice } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -71,7 +71,6 @@ suite('failover', { timeout: 900_000 }, () => {
   async function pipeline(
     name: string,
   ): Promise<(server: PostgresServer) => { cwd: string; env: Record<string, string> }> {
-    buildSluice();
     const cwd = join(folder, name, 'pipeline');
     mkdirSync(cwd, { recursive: true });
     writeFileSync(

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { freePort } from '../../ops/local/free-port.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice, runSluice } from '../support/sluice-process.ts';
+import { runSluice } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const suite = await requires('the first commands', 'pg18');
@@ -23,7 +23,6 @@ suite('the first commands', { timeout: 180_000 }, () => {
   const json = async <T>(...args: string[]): Promise<T> => JSON.parse((await sluice(...args)).out) as T;
 
   beforeAll(async () => {
-    buildSluice();
     database = await getPostgres();
     await database.query(`
       create schema "My.Schema"; create schema nothing;

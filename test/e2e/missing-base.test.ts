@@ -10,7 +10,7 @@ import { freePort } from '../../ops/local/free-port.ts';
 import { getKafka } from '../support/kafka.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice, runSluice, startSluice } from '../support/sluice-process.ts';
+import { runSluice, startSluice } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -20,7 +20,6 @@ const folder = temporaryFolder('missing-base');
 
 let database: TestDatabase;
 beforeAll(async () => {
-  buildSluice();
   database = await getPostgres();
 });
 afterAll(() => database.close());

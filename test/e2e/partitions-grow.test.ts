@@ -14,7 +14,7 @@ import type { PartitionBounds } from '../../services/log/log.ts';
 import { getKafka, type TestKafka } from '../support/kafka.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
+import { runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -77,7 +77,6 @@ logging: {level: warn}
   }
 
   beforeAll(async () => {
-    buildSluice();
     [database, kafka] = await Promise.all([getPostgres(), getKafka()]);
     await database.query(
       `create table counter (id int primary key, n int not null, note text, big text);

@@ -14,7 +14,7 @@ import { startPostgres, type PostgresServer } from '../../ops/local/postgres.ts'
 import { cacheFolder } from '../support/cache.ts';
 import { requires } from '../support/requirements.ts';
 import { getS3, type TestBucket } from '../support/s3.ts';
-import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
+import { runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -62,7 +62,6 @@ suite('start and stop of a service', () => {
   }
 
   beforeAll(async () => {
-    buildSluice();
     [postgres, kafka, s3] = await Promise.all([
       startPostgres({ cache: cacheFolder() }),
       startKafka({ cache: cacheFolder() }),

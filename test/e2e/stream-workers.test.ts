@@ -18,7 +18,7 @@ import { getKafka, type TestKafka } from '../support/kafka.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
 import { getS3, type TestBucket } from '../support/s3.ts';
-import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
+import { runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -166,7 +166,6 @@ suite('several stream workers', () => {
   }
 
   beforeAll(async () => {
-    buildSluice();
     [database, kafka, s3] = await Promise.all([getPostgres(), getKafka(), getS3()]);
     process.env['AWS_ACCESS_KEY_ID'] = s3.accessKeyId;
     process.env['AWS_SECRET_ACCESS_KEY'] = s3.secretAccessKey;

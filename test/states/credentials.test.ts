@@ -12,7 +12,7 @@ import { fetchS3, startS3, type S3Server } from '../../ops/local/s3.ts';
 import { runTool } from '../../ops/local/toolchain.ts';
 import { cacheFolder } from '../support/cache.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
+import { runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { statePage } from './page.ts';
@@ -63,7 +63,6 @@ suite('credentials that stop working', { timeout: 200_000 }, () => {
   };
 
   beforeAll(async () => {
-    buildSluice();
     server = await startPostgres({
       durable: false,
       cache: cacheFolder(),

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { freePort } from '../../ops/local/free-port.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
+import { runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { statePage } from './page.ts';
@@ -46,7 +46,6 @@ suite('a full disk', { timeout: 200_000 }, () => {
   const equal = async (): Promise<boolean> => (await sluice('verify')).code === 0;
 
   beforeAll(async () => {
-    buildSluice();
     try {
       for (const place of PLACES) {
         mkdirSync(join(folder, place));

@@ -10,7 +10,7 @@ import { freePort } from '../../ops/local/free-port.ts';
 import { startPostgres, type PostgresServer } from '../../ops/local/postgres.ts';
 import { cacheFolder } from '../support/cache.ts';
 import { requires } from '../support/requirements.ts';
-import { buildSluice, runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
+import { runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { statePage } from './page.ts';
@@ -101,7 +101,6 @@ logging: {level: warn}
     );
 
   beforeAll(async () => {
-    buildSluice();
     server = await startPostgres({
       durable: false,
       cache: cacheFolder(),

@@ -1,10 +1,13 @@
 /**
- * vitest's global setup of the integration project. Test files run in processes of their own, one after the other; the
- * servers they share are kept here, in vitest's own process: each is started when the first test asks for it, and all are
- * stopped when the run ends, failed or not. Tests reach the keeper by HTTP (`shared-server.ts`).
+ * vitest's global setup of the integration project: builds the program once, and keeps the servers that test files share.
+ * Files run in processes of their own, as many at a time as there are workers; those of one worker follow one another and
+ * have the same servers, those of two workers never. A server is started when the first test asks for it, in vitest's own
+ * process, and all are stopped when the run ends, failed or not. Tests reach the keeper by HTTP (`shared-server.ts`).
  */
+import { execFileSync } from 'node:child_process';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { startKafka } from '../../ops/local/kafka.ts';
 import type { PostgresMajor } from '../../ops/local/postgres-binaries.ts';
@@ -12,6 +15,7 @@ import { startPostgres } from '../../ops/local/postgres.ts';
 import { startS3 } from '../../ops/local/s3.ts';
 import { cacheFolder } from './cache.ts';
 import type { SharedServers } from './shared-server.ts';
+import { REPOSITORY } from './source-files.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -45,14 +49,30 @@ async function startShared(name: string): Promise<Kept> {
   return { description: { url, port, password, major }, stop: async () => postgres.stop() };
 }
 
+/** So that the program that tests start is what stands in the sources. */
+function buildProgram(): void {
+  const tsc = join(REPOSITORY, 'node_modules/typescript/bin/tsc');
+  execFileSync(process.execPath, [tsc, '-p', 'ops/tsconfig.build.json'], { cwd: REPOSITORY, stdio: 'inherit' });
+}
+
 export default async function keepServers(project: TestProject): Promise<() => Promise<void>> {
+  buildProgram();
+  /** By worker and name. */
   const kept = new Map<string, Promise<Kept>>();
+  /** The last start of each name: the next waits, because the first may still fetch what both need. */
+  const starts = new Map<string, Promise<unknown>>();
   const keeper = createServer((request, response) => {
-    const name = (request.url ?? '/').slice(1);
-    let server = kept.get(name);
+    const path = request.url ?? '/';
+    const name = path.slice(path.lastIndexOf('/') + 1);
+    let server = kept.get(path);
     if (server === undefined) {
-      server = startShared(name);
-      kept.set(name, server);
+      const before = starts.get(name) ?? Promise.resolve();
+      server = before.then(async () => startShared(name));
+      kept.set(path, server);
+      starts.set(
+        name,
+        server.catch(() => {}),
+      );
     }
     server.then(
       ({ description }) => response.end(JSON.stringify(description)),

@@ -1,4 +1,4 @@
-/** Asks the keeper for a server that all test files of this run share; it is started on first request. */
+/** Asks the keeper for a server that all test files of this worker share; it is started on first request. */
 import { inject } from 'vitest';
 
 export interface SharedPostgres {
@@ -26,7 +26,7 @@ export interface SharedServers {
 
 /** @throws when it cannot be started; the message says why */
 export async function sharedServer<Name extends keyof SharedServers>(name: Name): Promise<SharedServers[Name]> {
-  const answer = await fetch(`${inject('serverKeeper')}/${name}`);
+  const answer = await fetch(`${inject('serverKeeper')}/${process.env['VITEST_POOL_ID']}/${name}`);
   const body = await answer.text();
   if (!answer.ok) throw new Error(body);
   return JSON.parse(body) as SharedServers[Name];

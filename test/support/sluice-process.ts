@@ -1,23 +1,7 @@
-/** The `sluice` command as users start it: the built program, in a process of its own that can be killed. */
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+/** The `sluice` command as users start it: the program that `server-keeper.ts` built, in a process of its own that can be killed. */
+import { spawn, type ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
 import { REPOSITORY } from './source-files.ts';
-
-let built = false;
-
-/** Builds once a test process, so that what is started is what stands in the sources. */
-export function buildSluice(): void {
-  if (built) return;
-  execFileSync(
-    process.execPath,
-    [join(REPOSITORY, 'node_modules/typescript/bin/tsc'), '-p', 'ops/tsconfig.build.json'],
-    {
-      cwd: REPOSITORY,
-      stdio: 'inherit',
-    },
-  );
-  built = true;
-}
 
 export interface SluiceProcess {
   readonly child: ChildProcess;
@@ -35,7 +19,6 @@ export function startSluice(
   args: readonly string[],
   options: { readonly cwd: string; readonly env?: Readonly<Record<string, string>> },
 ): SluiceProcess {
-  buildSluice();
   const child = spawn(process.execPath, [join(REPOSITORY, 'dist/services/cli/main.js'), ...args], {
     cwd: options.cwd,
     env: { ...process.env, ...options.env },

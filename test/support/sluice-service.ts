@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import { freePort } from '../../ops/local/free-port.ts';
-import { buildSluice, runSluice, startSluice, type SluiceProcess } from './sluice-process.ts';
+import { runSluice, startSluice, type SluiceProcess } from './sluice-process.ts';
 import { waitFor } from './wait-for.ts';
 
 export interface Answer {
@@ -73,7 +73,6 @@ export async function createService(
   yaml: string,
   env: Readonly<Record<string, string>>,
 ): Promise<SluiceService> {
-  buildSluice();
   const port = await freePort();
   const own = { ...env };
   const options = () => ({ cwd: service.folder, env: own });
