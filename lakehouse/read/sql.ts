@@ -6,7 +6,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Snapshot } from '../table/snapshot.ts';
-import { openDuckDb, quoteName, quoteText, type SqlResult } from './duckdb.ts';
+import { openDuckDb, quoteName, quoteText, type DuckDbSession, type SqlResult } from './duckdb.ts';
 import { parseSelect, type TableName } from './sql-statement.ts';
 import { conditionsOf } from './query-needs.ts';
 import type { Condition } from './skip-files.ts';
@@ -85,7 +85,8 @@ export async function runSql<T>(sql: string, options: SqlOptions, use: (run: Sql
         rows: () => session.query(statement.text),
         parquet: async () => {
           const path = join(filesFolder, 'result.parquet');
-          await session.run(`COPY (${statement.text}) TO ${quoteText(path)} (FORMAT parquet, COMPRESSION zstd)`);
+          const query = await withExactTypes(session, statement.text);
+          await session.run(`COPY (${query}) TO ${quoteText(path)} (FORMAT parquet, COMPRESSION zstd)`);
           return path;
         },
       });
@@ -97,4 +98,19 @@ export async function runSql<T>(sql: string, options: SqlOptions, use: (run: Sql
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+/** A sum of integers is of 128 bits, which DuckDB would write to Parquet as doubles: as decimals of 38 digits they are exact. */
+async function withExactTypes(session: DuckDbSession, query: string): Promise<string> {
+  const columns: { readonly name: string; readonly type: string }[] = [];
+  for await (const rows of (await session.query(`DESCRIBE ${query}`)).rows)
+    for (const [name, type] of rows)
+      if (typeof name === 'string' && typeof type === 'string') columns.push({ name, type });
+  const exact = columns.map(({ type }) =>
+    type.replace(/"(?:[^"]|"")*"|\bU?HUGEINT(?=[,)[]|$)/g, (word) => (word.startsWith('"') ? word : 'DECIMAL(38,0)')),
+  );
+  if (exact.every((type, i) => type === columns[i]?.type)) return query;
+  const aliases = columns.map((_, i) => `c${i}`);
+  const cast = columns.map(({ name }, i) => `CAST(c${i} AS ${exact[i] ?? ''}) AS ${quoteName(name)}`);
+  return `SELECT ${cast.join(', ')} FROM (${query}) AS r(${aliases.join(', ')})`;
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { bytesSource } from '../../lakehouse/parquet/byte-source.ts';
 import { decodeParquet } from '../../lakehouse/parquet/decode.ts';
+import { jsonRow } from '../../lakehouse/read/json-value.ts';
 import { scan } from '../../lakehouse/read/scan.ts';
 import { runSql } from '../../lakehouse/read/sql.ts';
 import { createFileStore } from '../../lakehouse/store/file-store.ts';
@@ -91,6 +92,23 @@ describe.skipIf(!HAS_DELTA_TABLES)('sluice sql', () => {
     const schema: StructType = { type: 'struct', fields: [type('b', 'long'), type('d', 'decimal(38,2)')] };
     const batch = await decodeParquet(bytesSource(file, readFileSync(file)), schema);
     expect(await canonicalRows(schema, [batch])).toEqual(['{"b":9007199254740993,"d":12345678901234567890.10}']);
+  });
+
+  it('writes sums of integers to Parquet with all their digits, in the order of the query', async () => {
+    const file = join(folder, 'sums.parquet');
+    const query = `SELECT sum(9007199254740993) s, {HUGEINT: 1::HUGEINT} x, i AS "a b", i AS "a b"
+      FROM t, (VALUES (0::BIGINT), (1), (2)) r(i) GROUP BY i ORDER BY i DESC`;
+    expect((await sluice(...table, '--format', 'parquet', '--output', file, query)).code).toBe(0);
+    const type = (name: string, kind: DeltaType) => ({ name, type: kind, nullable: true, metadata: {} });
+    const schema: StructType = { type: 'struct', fields: [type('s', 'decimal(38,0)'), type('a b', 'long')] };
+    const batch = await decodeParquet(bytesSource(file, readFileSync(file)), schema);
+    const count = Number(
+      (JSON.parse((await sluice(...table, '--json', 'SELECT count(*) n FROM t')).out) as [{ n: number }])[0].n,
+    );
+    const sum = 9007199254740993n * BigInt(count);
+    expect([0, 1, 2].map((row) => jsonRow(schema, batch, row))).toEqual(
+      [2, 1, 0].map((i) => `{"s":${sum},"a b":${i}}`),
+    );
   });
 
   it('keeps the sign of zero, NaN, infinities and 32-bit floats', async () => {
