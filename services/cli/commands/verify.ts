@@ -1,3 +1,4 @@
+import type { TableShape } from '../../log/event.ts';
 import { formatLsn } from '../../log/position.ts';
 import { requireCondition } from '../../replay/source-condition.ts';
 import { splitKey } from '../../replay/verify/source-snapshot.ts';
@@ -6,6 +7,7 @@ import { ConfigError, ExitCode, SluiceError } from '../../runtime/errors.ts';
 import { withConfig, type CliContext, type CommandModule } from '../command.ts';
 import { offerReport } from '../publish-report.ts';
 import { REPAIR_VERIFY, repairTable } from '../repair-table.ts';
+import { inOrder } from '../in-order.ts';
 import { verifyContinuously } from '../verify-continuously.ts';
 import { withVerify } from '../verify-session.ts';
 import type { SampleSize, TableReport } from '../verify-tables.ts';
@@ -64,16 +66,17 @@ async function verify(flags: Flags, context: CliContext): Promise<ExitCode> {
     async (session) => {
       const globs = flags.tables?.split(',').map((glob) => glob.trim()) ?? session.config.source.tables;
       const options = flags.repair === true ? REPAIR_VERIFY : {};
-      for (const shape of session.tables(globs)) {
-        let report: TableReport;
-        try {
-          report = await session.verify(shape, { where, bytesPerSecond, options, ...sample });
-        } catch (error) {
-          if (!(error instanceof SluiceError) || error.code !== 'TABLE_STANDS_STILL') throw error;
-          standing.push({ table: `${shape.schema}.${shape.table}`, why: error.message, remedy: error.remedy });
-          if (flags.json !== true) context.out(`${error.message}: not compared\n  ${error.remedy}\n`);
+      const compare = (shape: TableShape): Promise<TableReport | SluiceError> =>
+        session.verify(shape, { where, bytesPerSecond, options, ...sample }).catch(standsStill);
+      // A repair and a rate are for one table at a time.
+      const most = flags.repair === true || bytesPerSecond !== null ? 1 : TABLES_AT_ONCE;
+      for await (const [shape, found] of inOrder(session.tables(globs), most, compare)) {
+        if (found instanceof SluiceError) {
+          standing.push({ table: `${shape.schema}.${shape.table}`, why: found.message, remedy: found.remedy });
+          if (flags.json !== true) context.out(`${found.message}: not compared\n  ${found.remedy}\n`);
           continue;
         }
+        let report = found;
         await offerReport(session, report, { url: flags.url, whole: where === null });
         if (flags.json !== true) context.out(describe(report, Number(flags.show)));
         if (flags.repair === true && !report.equal) {
@@ -92,6 +95,14 @@ async function verify(flags: Flags, context: CliContext): Promise<ExitCode> {
     );
   else context.out(`verified: ${equal}\n`);
   return equal ? ExitCode.clean : ExitCode.findings;
+}
+
+/** Most of a small table's time goes by until the lake has reached its LSN. */
+const TABLES_AT_ONCE = 4;
+
+function standsStill(error: unknown): SluiceError {
+  if (error instanceof SluiceError && error.code === 'TABLE_STANDS_STILL') return error;
+  throw error;
 }
 
 /** Bytes a second that --continuous reads without --rate. */
