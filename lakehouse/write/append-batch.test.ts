@@ -2,8 +2,10 @@ import { describe, expect, it } from 'vitest';
 import { createMemoryStore } from '../store/memory-store.ts';
 import { StoreError } from '../store/store.ts';
 import type { ObjectStore } from '../store/store.ts';
+import { NO_ACTIONS } from '../table/actions.ts';
 import { buildColumn } from '../table/column-build.ts';
 import type { ColumnBatch } from '../table/column.ts';
+import { commitTo } from '../table/commit.ts';
 import { createTable } from '../table/create.ts';
 import type { StructType } from '../table/schema.ts';
 import { openSnapshot } from '../table/snapshot.ts';
@@ -70,5 +72,13 @@ describe('appendBatch', () => {
     await changeTable(table, { kind: 'add-column', name: 'x', type: 'long' });
     await expect(appendBatch(table, rows([1n, 'a']))).rejects.toMatchObject({ code: 'COMMIT_CONFLICT' });
     expect((await openSnapshot(table.store)).files.count).toBe(0);
+  });
+
+  it('refuses a batch that was written for other partitions than the table has by now', async () => {
+    const table = await createTable(createMemoryStore(), { schema: SCHEMA });
+    const metadata = { ...table.metadata, partitionColumns: ['p'] };
+    const replaced = { operation: { name: 'REPLACE TABLE' }, actions: { ...NO_ACTIONS, metadata } };
+    await commitTo(table, replaced, async () => null);
+    await expect(appendBatch(table, rows([1n, 'a']))).rejects.toMatchObject({ code: 'COMMIT_CONFLICT' });
   });
 });

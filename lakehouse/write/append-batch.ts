@@ -4,7 +4,7 @@
  */
 import { writeDataFiles } from '../merge/data-files.ts';
 import { NO_ACTIONS } from '../table/actions.ts';
-import type { Commit } from '../table/actions.ts';
+import type { Commit, MetadataAction } from '../table/actions.ts';
 import type { ColumnBatch } from '../table/column.ts';
 import { isNull } from '../table/column.ts';
 import { commitTo } from '../table/commit.ts';
@@ -67,7 +67,7 @@ export async function appendBatch(
   };
   const rebase = async (same: Proposal, newest: Snapshot, winners: readonly Commit[]): Promise<Proposal | null> => {
     if (isDone(newest)) return null;
-    if (winners.some(({ metadata }) => metadata !== null && metadata.schemaString !== snapshot.metadata.schemaString)) {
+    if (winners.some(({ metadata }) => metadata !== null && !isLaidOutAs(metadata, snapshot.metadata))) {
       throw new TableError(
         'COMMIT_CONFLICT',
         { table: snapshot.store.uri, version: newest.version },
@@ -77,6 +77,14 @@ export async function appendBatch(
     return same;
   };
   return commitTo(snapshot, proposal, rebase, options);
+}
+
+/** Files written for the one table are files of the other. */
+function isLaidOutAs(one: MetadataAction, other: MetadataAction): boolean {
+  return (
+    one.schemaString === other.schemaString &&
+    JSON.stringify(one.partitionColumns) === JSON.stringify(other.partitionColumns)
+  );
 }
 
 function assertFits(snapshot: Snapshot, batch: ColumnBatch): void {
