@@ -6,6 +6,7 @@ import { NO_ACTIONS, newAdd, removeOf } from './actions.ts';
 import type { AddFile, CommitActions } from './actions.ts';
 import { commitTo, tryCommit } from './commit.ts';
 import type { Proposal } from './commit.ts';
+import { cleanLog } from '../upkeep/clean-log.ts';
 import { createTable } from './create.ts';
 import { commitKey } from './log-files.ts';
 import type { StructType } from './schema.ts';
@@ -45,6 +46,15 @@ function once(
 }
 
 describe('commit', () => {
+  it('goes onto a table that Spark dropped a feature from', async () => {
+    const created = await createTable(createMemoryStore(), { schema: SCHEMA });
+    const writerFeatures = [...(created.protocol.writerFeatures ?? []), 'checkpointProtection'];
+    const dropped = propose({ protocol: { ...created.protocol, writerFeatures } });
+    const { snapshot } = await commitTo(created, dropped, async () => null);
+    expect((await commitTo(snapshot, propose({ adds: [file('a')] }), async () => null)).version).toBe(2n);
+    expect((await cleanLog(created.store)).removed).toEqual([]);
+  });
+
   it('goes onto a table that lists the variant feature and has no such column, as delta-rs makes them', async () => {
     const store = createMemoryStore();
     const created = await createTable(store, { schema: SCHEMA });

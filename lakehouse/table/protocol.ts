@@ -38,6 +38,9 @@ const WRITABLE: ReadonlySet<string> = new Set([
   'domainMetadata',
   'inCommitTimestamp',
   'vacuumProtocolCheck',
+  // Spark lists it where a feature was dropped. It binds what makes checkpoints while it cleans the log, or takes newer ones away:
+  // upkeep/clean-log.ts does neither.
+  'checkpointProtection',
 ]);
 
 /** Features that delta-rs lists in tables which make no use of them: such a table is read and written, one with a variant is not. */
