@@ -18,6 +18,8 @@ const PRIMITIVES: ReadonlySet<string> = new Set([
   'void',
   'variant',
 ]);
+/** What Spark before 3.1 called void, and a later alias: Spark itself still reads both. */
+const OLD_NAMES: Readonly<Record<string, PrimitiveName>> = { null: 'void', timestamp_ltz: 'timestamp' };
 const DECIMAL = /^decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)$/;
 
 /** @throws SyntaxError | TypeError naming the field path whose type is not known */
@@ -62,6 +64,7 @@ function readType(value: unknown, at: string): DeltaType {
 function primitive(name: string, at: string): PrimitiveName {
   if (PRIMITIVES.has(name)) return name as PrimitiveName;
   if (name === 'decimal') return 'decimal(10,0)';
+  if (Object.hasOwn(OLD_NAMES, name)) return OLD_NAMES[name] as PrimitiveName;
   const found = DECIMAL.exec(name);
   if (found !== null) return `decimal(${Number(found[1])},${Number(found[2])})`;
   throw new TypeError(`${at} has the unknown type "${name}"`);
