@@ -19,6 +19,37 @@ const thread = createThread({ module: './file-worker', from: import.meta.url });
 export async function makeFileBody(job: FileJob, apartBytes: number): Promise<FileBody> {
   if (batchBytes(job.batch) < apartBytes) return runFileJob(job);
   // A copy moves: the batch is needed here still, for the index and for another try after a lost race.
-  const { batch, buffer } = packBatch(job.batch);
-  return (await thread.run({ ...job, batch }, { transfer: [buffer] })) as FileBody;
+  const taken = room;
+  room = null;
+  const { batch, buffer } = packBatch(job.batch, taken);
+  const {
+    body,
+    stats,
+    room: back,
+  } = (await thread.run({ ...job, batch, room: buffer }, { transfer: [buffer] })) as FileBodyApart;
+  keepRoom(back);
+  return { body, stats };
+}
+
+export interface FileJobApart extends FileJob {
+  /** Memory of the batch's columns, which moves back with the file. */
+  readonly room: ArrayBuffer;
+}
+
+export interface FileBodyApart extends FileBody {
+  readonly room: ArrayBuffer;
+}
+
+/** Memory of the last batch, for the next one: batches follow one another in a load, and what is taken anew each time is cleared, faulted in, and garbage. */
+let room: ArrayBuffer | null = null;
+let letGo: NodeJS.Timeout | null = null;
+const ROOM_IDLE_MS = 2_000;
+
+function keepRoom(bytes: ArrayBuffer): void {
+  room = bytes;
+  letGo ??= setTimeout(() => {
+    letGo = null;
+    room = null;
+  }, ROOM_IDLE_MS).unref();
+  letGo.refresh();
 }

@@ -15,9 +15,13 @@ const STEP_BYTES = 1024 * 1024;
 /** Arrow's recommended alignment is 64; the widest word of a column has 8. */
 const ALIGN_BYTES = 8;
 
-export function packBatch({ rowCount, names, columns }: ColumnBatch): PackedBatch {
+/** @param room memory of an earlier batch, taken where it is large enough */
+export function packBatch({ rowCount, names, columns }: ColumnBatch, room: ArrayBuffer | null = null): PackedBatch {
   const bytes = columns.reduce((sum, column) => sum + packedBytes(column), 0);
-  const buffer = new ArrayBuffer(bytes < STEP_BYTES ? bytes : Math.ceil(bytes / STEP_BYTES) * STEP_BYTES);
+  const buffer =
+    room !== null && room.byteLength >= bytes
+      ? room
+      : new ArrayBuffer(bytes < STEP_BYTES ? bytes : Math.ceil(bytes / STEP_BYTES) * STEP_BYTES);
   let at = 0;
   /** Copies a view's bytes; where they stand now. */
   const place = (view: ArrayBufferView): number => {

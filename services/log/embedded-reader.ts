@@ -117,7 +117,8 @@ async function* readRange(
     yield* readKept(index, topic, partition, from, to, batchBytesMax);
     return;
   }
-  const segment: { id: number; file: FileHandle | null } = { id: -1, file: null };
+  // Blocks come one behind the other into the same memory; a reader that asked for them is told so.
+  const segment: OpenSegment = { id: -1, file: null, room: null, reuses: how.rowBlocks };
   try {
     let batch = createBatchBuilder();
     let at: bigint = from;
@@ -136,7 +137,7 @@ async function* readRange(
           yield rows;
           continue;
         }
-        addChunk(batch, chunk, at, to);
+        addChunk(batch, how.rowBlocks ? Buffer.from(chunk) : chunk, at, to);
         at = place.base + BigInt(place.count);
         if (batch.bytes < batchBytesMax) continue;
         signal?.throwIfAborted();
@@ -201,9 +202,17 @@ function chunksAt(index: LogIndex, topic: TopicEntry, partition: number, at: big
   return chunksFrom(index, topic.id, partition, first.base, PAGE);
 }
 
+interface OpenSegment {
+  id: number;
+  file: FileHandle | null;
+  /** Memory for one chunk after the other, when `reuses`. */
+  room: Buffer | null;
+  readonly reuses: boolean;
+}
+
 async function chunkOf(
   source: Source,
-  segment: { id: number; file: FileHandle | null },
+  segment: OpenSegment,
   topic: TopicEntry,
   partition: number,
   place: ChunkPlace,
@@ -225,7 +234,10 @@ async function chunkOf(
     }
     throw corrupt(topic, partition, place.base, `its segment file ${place.segment} is missing`);
   }
-  const chunk = await readChunk(segment.file, place.position, place.length);
+  if (segment.reuses && (segment.room?.length ?? 0) < place.length) {
+    segment.room = Buffer.allocUnsafeSlow(place.length + (place.length >> 3));
+  }
+  const chunk = await readChunk(segment.file, place.position, place.length, segment.room);
   const newer = chunk.length === place.length ? newerChunk(chunk) : null;
   if (newer !== null) {
     throw new LogError(

@@ -88,8 +88,14 @@ export async function openSegment(directory: string, id: number): Promise<FileHa
   }
 }
 
-export async function readChunk(file: FileHandle, position: number, length: number): Promise<Buffer> {
-  const bytes = Buffer.allocUnsafeSlow(length);
+/** @param room where the chunk may be put, if it fits */
+export async function readChunk(
+  file: FileHandle,
+  position: number,
+  length: number,
+  room: Buffer | null = null,
+): Promise<Buffer> {
+  const bytes = room !== null && room.length >= length ? room : Buffer.allocUnsafeSlow(length);
   let read = 0;
   while (read < length) {
     const { bytesRead } = await file.read(bytes, read, length - read, position + read);

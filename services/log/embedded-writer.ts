@@ -153,10 +153,11 @@ async function append(
 
 function addToLane(state: WriterState, lanes: Lanes, record: OutgoingRecord): void {
   const { index, options } = state;
-  if (record.value !== null && record.value.length > options.recordBytesMax) {
+  const bytes = (record.rest ?? []).reduce((sum, part) => sum + part.length, record.value?.length ?? 0);
+  if (bytes > options.recordBytesMax) {
     throw new LogError(
       'LOG_RECORD_TOO_LARGE',
-      `a record of ${record.value.length} bytes for ${record.topic} is larger than the log's ${options.recordBytesMax}; it goes by claim check`,
+      `a record of ${bytes} bytes for ${record.topic} is larger than the log's ${options.recordBytesMax}; it goes by claim check`,
     );
   }
   let known = lanes.get(record.topic);
@@ -203,10 +204,10 @@ function planChunks(lanes: Iterable<Lane>, chunkBytes: number, timestampMs: numb
     const bytesMax = lane.topic.settings.compacted ? 0 : chunkBytes;
     let offset = lane.base;
     for (let from = 0; from < records.length;) {
-      const { rows, value } = records[from] as OutgoingRecord;
+      const { rows, value, rest = [] } = records[from] as OutgoingRecord;
       let to = from + 1;
-      let parts: Buffer[];
-      if (rows !== undefined && value !== null) parts = encodeBlockChunk(value, rows, offset, timestampMs);
+      let parts: readonly Buffer[];
+      if (rows !== undefined && value !== null) parts = encodeBlockChunk([value, ...rest], rows, offset, timestampMs);
       else {
         let bytes = recordBytes(records[from] as OutgoingRecord);
         for (; to < records.length && bytes < bytesMax; to++) {

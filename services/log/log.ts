@@ -20,6 +20,8 @@ export interface OutgoingRecord {
    * with `partition` set. Key and header are null.
    */
   readonly rows?: number;
+  /** Of a block of rows: what stands behind the value, which is its beginning. */
+  readonly rest?: readonly Buffer[];
 }
 
 /** Next offset a partition, after an append. */
@@ -65,7 +67,7 @@ export interface LogBatch {
   readonly block?: RowBlockSlice;
 }
 
-/** Rows from <= row < to of a block (row-block.ts); row 0 stands at offset `base`. */
+/** Rows from <= row < to of a block (row-block.ts); row 0 stands at offset `base`. The bytes hold until the next batch is asked for. */
 export interface RowBlockSlice {
   readonly bytes: Buffer;
   readonly base: LogOffset;

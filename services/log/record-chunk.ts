@@ -60,16 +60,26 @@ function put(out: Buffer, at: number, bytes: Buffer): number {
   return at + length;
 }
 
-/** Head and block apart: they are written one behind the other. */
-export function encodeBlockChunk(block: Buffer, rows: number, base: bigint, timestampMs: number): [Buffer, Buffer] {
+/** Head and parts of the block: they are written one behind the other. */
+export function encodeBlockChunk(
+  block: readonly Buffer[],
+  rows: number,
+  base: bigint,
+  timestampMs: number,
+): readonly Buffer[] {
   const head = Buffer.allocUnsafe(HEAD_BYTES);
   head.writeUInt32BE(BLOCK_CHUNK_FORMAT << 24, 0);
-  head.writeUInt32BE(HEAD_BYTES + block.length, 8);
+  head.writeUInt32BE(
+    block.reduce((sum, part) => sum + part.length, HEAD_BYTES),
+    8,
+  );
   head.writeUInt32BE(rows, 12);
   head.writeBigUInt64BE(base, 16);
   head.writeDoubleBE(timestampMs, 24);
-  head.writeUInt32BE(crc32(block, crc32(head.subarray(8))), 4);
-  return [head, block];
+  let crc = crc32(head.subarray(8));
+  for (const part of block) crc = crc32(part, crc);
+  head.writeUInt32BE(crc, 4);
+  return [head, ...block];
 }
 
 /** The block of rows that a chunk holds; null when it holds records. */

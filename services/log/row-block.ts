@@ -32,6 +32,8 @@ export const ORD_STEP = 2;
 const HEAD_BYTES = 48;
 /** Of a DataRow, before its body. */
 export const ROW_HEAD_BYTES = 5;
+/** Pieces smaller than this, on average, are put together before they are written. */
+const PIECE_BYTES_MIN = 4096;
 /** Below this a loop beats the call that copies. */
 const COPY_BYTES_MIN = 48;
 
@@ -49,10 +51,10 @@ export interface RowBlockBuilder {
   readonly rows: number;
   /** Of messages, so far. */
   readonly bytes: number;
-  /** `rows` DataRows, one behind the other in bytes[from .. to). The bytes are looked at again in `finish`. */
+  /** `rows` DataRows, one behind the other in bytes[from .. to). */
   add(bytes: Buffer, from: number, to: number, rows: number): void;
-  /** The block, in bytes of its own; the builder is empty again. */
-  finish(head: RowBlockHead): Buffer;
+  /** The block: its parts, one behind the other, of the very bytes that were added. The builder is empty again. */
+  finish(head: RowBlockHead): readonly Buffer[];
 }
 
 export function createRowBlockBuilder(): RowBlockBuilder {
@@ -75,14 +77,15 @@ export function createRowBlockBuilder(): RowBlockBuilder {
     },
     finish(head) {
       const context = contextBytes(head);
-      const out = Buffer.allocUnsafe(HEAD_BYTES + context.length + size);
+      const out = Buffer.allocUnsafe(HEAD_BYTES + context.length);
       writeHead(out, head, rows, context);
-      let at = HEAD_BYTES + context.length;
-      for (const piece of pieces) at += piece.bytes.copy(out, at, piece.from, piece.to);
+      const rest = pieces.map(({ bytes, from, to }) => bytes.subarray(from, to));
+      // A server's rows come some hundred to a piece; where they do not, a call a piece would cost more than the copy.
+      const scattered = size < pieces.length * PIECE_BYTES_MIN;
       pieces = [];
       rows = 0;
       size = 0;
-      return out;
+      return scattered ? [out, Buffer.concat(rest)] : [out, ...rest];
     },
   };
 }

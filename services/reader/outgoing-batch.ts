@@ -59,10 +59,11 @@ export function addRecord(batch: OutgoingBatch, encoded: EncodedRecord, place: R
 }
 
 /** Rows of a chunk as one record (services/log/row-block.ts), for topics of one partition. */
-export function addRowBlock(batch: OutgoingBatch, topic: string, block: Buffer, rows: number): void {
-  batch.bytes += block.length;
+export function addRowBlock(batch: OutgoingBatch, topic: string, block: readonly Buffer[], rows: number): void {
+  const [value = null, ...rest] = block;
+  batch.bytes += block.reduce((sum, part) => sum + part.length, 0);
   batch.rows += rows;
-  batch.records.push({ topic, key: null, value: block, header: null, partition: 0, rows });
+  batch.records.push({ topic, key: null, value, header: null, partition: 0, rows, rest });
 }
 
 /** The key names the event, so that a repetition after a crash writes the same object again. */

@@ -356,7 +356,8 @@ describe('a block of rows', () => {
       builder.add(row, 0, row.length, 1);
     }
     const head = { shape, source, epoch: 1, lsn: lsn(500n), firstOrd: from * 2, committedAtMicros: 9n, atMs: 7 };
-    return { topic: 'rows', key: null, value: builder.finish(head), header: null, partition: 0, rows: count };
+    const [value = null, ...rest] = builder.finish(head);
+    return { topic: 'rows', key: null, value, header: null, partition: 0, rows: count, rest };
   }
   function envelopeOf(i: number): string {
     const encoder = createEnvelopeEncoder();
