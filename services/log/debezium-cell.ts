@@ -3,6 +3,7 @@
  * "PostgreSQL connector, data type mappings"). What a value means is said by the inlined schema where there is one, and
  * otherwise by the connector's modes, as configured, and the column's type.
  */
+import { formatDecimal, parseDecimal } from '../../contracts/engine/decimal-text.ts';
 import type { Cell } from '../../contracts/engine/gate.ts';
 import type { ColumnShape } from './event.ts';
 import { readCell, readUnknownCell, wholeNumber } from './cell-decode.ts';
@@ -148,7 +149,8 @@ function convert(
     const start = cursor.at;
     const whole = passNumber(cursor);
     const text = asciiFrom(cursor, start);
-    return whole ? fromWhole(text, column, schema, modes) : text;
+    if (whole) return fromWhole(text, column, schema, modes);
+    return column.meaning === 'decimal' ? plainDecimal(text) : text;
   }
   const cell = readCell(cursor, column.form);
   // bit(1) is a boolean there.
@@ -168,15 +170,15 @@ function fromText(text: string, column: DebeziumColumn, schema: ConnectField | u
     case 'bits':
       return bitText(text, Number(schema?.parameters?.['length'] ?? column.precision));
     case 'date':
-      return text.replace(/Z$/, '');
+      return calendarYear(text.replace(/Z$/, ''));
     case 'time':
       return trimFraction(text.replace(/Z$/, ''));
     case 'timetz':
       return trimFraction(text.replace(/Z$/, '+00'));
     case 'timestamp':
-      return infinityOr(text, trimFraction(text.replace(/Z$/, '')));
+      return infinityOr(text, calendarYear(trimFraction(text.replace(/Z$/, ''))));
     case 'timestamptz':
-      return infinityOr(text, trimFraction(text));
+      return infinityOr(text, calendarYear(trimFraction(text)));
     default:
       return text;
   }
@@ -185,6 +187,21 @@ function fromText(text: string, column: DebeziumColumn, schema: ConnectField | u
 function infinityOr(text: string, otherwise: string): string {
   if (/^\+?infinity$/i.test(text)) return 'infinity';
   return /^-infinity$/i.test(text) ? '-infinity' : otherwise;
+}
+
+/** ISO years as Java prints them, `+15000-…` and `-0043-…` (there is a year 0), as PostgreSQL's: `15000-…`, `0044-… BC`. */
+function calendarYear(text: string): string {
+  const match = /^(?:[+-]|0000)/.test(text) ? /^([+-]?)(\d{4,})(-.*)$/.exec(text) : null;
+  if (match === null) return text;
+  const [, sign = '', digits = '', rest = ''] = match;
+  const year = sign === '-' ? -Number(digits) : Number(digits);
+  return year > 0 ? `${digits}${rest}` : `${String(1 - year).padStart(4, '0')}${rest} BC`;
+}
+
+/** Java prints a double of 10,000,000 and more, and a small one, with an exponent: `1.23E7`. */
+function plainDecimal(text: string): string {
+  const exact = /e/i.test(text) ? parseDecimal(text) : null;
+  return exact === null ? text : formatDecimal(exact);
 }
 
 /** PostgreSQL prints no trailing zeros behind the point, and always the seconds. */
@@ -273,9 +290,7 @@ export function decimalText(base64: string, scale: number): string {
   }
   const unscaled = BigInt.asIntN(bytes.length * 8, BigInt(`0x${bytes.toString('hex')}`));
   if (scale < 0) return String(unscaled * 10n ** BigInt(-scale));
-  const digits = String(unscaled < 0n ? -unscaled : unscaled).padStart(scale + 1, '0');
-  const sign = unscaled < 0n ? '-' : '';
-  return scale === 0 ? sign + digits : `${sign}${digits.slice(0, -scale)}.${digits.slice(-scale)}`;
+  return formatDecimal({ unscaled, scale });
 }
 
 /** io.debezium.data.Bits: base64 of little-endian bytes, `length` bits. */

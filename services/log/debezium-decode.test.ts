@@ -31,7 +31,9 @@ const source = {
 
 interface Field {
   readonly pgType: string;
-  readonly json: unknown;
+  readonly json?: unknown;
+  /** A number as Java prints it, in place of `json`. */
+  readonly text?: string;
   /** What the schema says of it beside its type. */
   readonly schema?: object;
 }
@@ -43,7 +45,13 @@ function decodeField(
   inlined = field.schema !== undefined,
 ): unknown {
   const shape = shapeOf([columnOf('id', 'integer', 1), columnOf('v', field.pgType)]);
-  const payload = { before: null, after: { id: 1, v: field.json }, source, op, ts_ms: 1 };
+  const payload = {
+    before: null,
+    after: { id: 1, v: field.text === undefined ? field.json : '@' },
+    source,
+    op,
+    ts_ms: 1,
+  };
   const row = {
     type: 'struct',
     field: 'after',
@@ -55,7 +63,8 @@ function decodeField(
   const value = inlined ? { schema: { type: 'struct', fields: [row] }, payload } : payload;
   const key = Buffer.from(JSON.stringify(inlined ? { schema: {}, payload: { id: 1 } } : { id: 1 }));
   const decoder = createDebeziumDecoder(shape, modes);
-  return decodeDebeziumRecord(decoder, key, Buffer.from(JSON.stringify(value)), place).row['v'];
+  const text = JSON.stringify(value).replace('"@"', field.text ?? '"@"');
+  return decodeDebeziumRecord(decoder, key, Buffer.from(text), place).row['v'];
 }
 
 describe('values that Debezium wrote', () => {
@@ -75,6 +84,17 @@ describe('values that Debezium wrote', () => {
     ],
     ['string', { pgType: 'numeric(12,2)', json: '0.10', schema: { type: 'string' } }, '0.10'],
     ['double', { pgType: 'numeric(12,2)', json: 0.1, schema: { type: 'double' } }, '0.1'],
+    [
+      'double, as Java prints large ones',
+      { pgType: 'numeric(12,2)', text: '1.23456789E7', schema: { type: 'double' } },
+      '12345678.9',
+    ],
+    [
+      'double, as Java prints small ones',
+      { pgType: 'numeric', text: '-1.5E-7', schema: { type: 'double' } },
+      '-0.00000015',
+    ],
+    ['double without a fraction', { pgType: 'numeric', text: '1.0E10', schema: { type: 'double' } }, '10000000000'],
     ['Date', { pgType: 'date', json: 19724, schema: named('Date', 'int32') }, '2024-01-02'],
     ['a date BC', { pgType: 'date', json: -735160, schema: named('Date', 'int32') }, '0044-03-15 BC'],
     [
@@ -124,6 +144,22 @@ describe('values that Debezium wrote', () => {
       { pgType: 'timestamp with time zone', json: '2024-01-02T03:04Z', schema: named('ZonedTimestamp', 'string') },
       '2024-01-02T03:04:00Z',
     ],
+    [
+      'ZonedTimestamp far ahead',
+      { pgType: 'timestamp with time zone', json: '+15000-01-01T00:00:00Z', schema: named('ZonedTimestamp', 'string') },
+      '15000-01-01T00:00:00Z',
+    ],
+    [
+      'ZonedTimestamp BC',
+      { pgType: 'timestamp with time zone', json: '-0043-03-15T12:00:00Z', schema: named('ZonedTimestamp', 'string') },
+      '0044-03-15T12:00:00Z BC',
+    ],
+    [
+      'IsoTimestamp of year 0',
+      { pgType: 'timestamp without time zone', json: '0000-12-31T23:59:59Z', schema: named('IsoTimestamp', 'string') },
+      '0001-12-31T23:59:59 BC',
+    ],
+    ['IsoDate far ahead', { pgType: 'date', json: '+15000-01-01Z', schema: named('IsoDate', 'string') }, '15000-01-01'],
     ['MicroTime', { pgType: 'time without time zone', json: 86400000000, schema: named('MicroTime') }, '24:00:00'],
     [
       'ZonedTime',
