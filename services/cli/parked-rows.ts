@@ -12,11 +12,13 @@ import {
   type QuarantineEntry,
 } from '../ingest/quarantine-list.ts';
 import { scanQuarantine } from '../ingest/quarantine-scan.ts';
+import { fixedShapes } from '../ingest/foreign-topics.ts';
 import { createShapeFeed } from '../ingest/shape-feed.ts';
 import { tableFolder } from '../ingest/table-target.ts';
 import type { Config } from '../runtime/config.ts';
 import { ConfigError } from '../runtime/errors.ts';
 import { contractFolder } from '../ingest/contract-files.ts';
+import { foreignTables } from './assemble/foreign-tables.ts';
 import { openLake } from './assemble/lake.ts';
 import { openLog } from './assemble/log.ts';
 import { parseTableName } from './table-name.ts';
@@ -38,7 +40,8 @@ export async function withParkedRows<T>(reload: () => Config, work: (rows: Parke
   try {
     const log = await openLog(config, reload);
     try {
-      const shapes = createShapeFeed(log.reader, config.name);
+      const foreign = await foreignTables(config, contractFolder(config.contracts));
+      const shapes = foreign === null ? createShapeFeed(log.reader, config.name) : fixedShapes(foreign);
       await shapes.refresh();
       const names = shapes.tables().map(({ schema, table }) => ({ schema, table }));
       return await work({

@@ -11,7 +11,7 @@ import { tableRows } from '../ingest/bench-of-parts.ts';
 import { getKafka, type TestKafka } from '../support/kafka.ts';
 import { requires } from '../support/requirements.ts';
 import { getS3, type TestBucket } from '../support/s3.ts';
-import { startSluice, type SluiceProcess } from '../support/sluice-process.ts';
+import { runSluice, startSluice, type SluiceProcess } from '../support/sluice-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -100,7 +100,7 @@ suite('topics of Debezium and several workers', { timeout: 240_000 }, () => {
     for (const table of TABLES) writeFileSync(join(folder, `contracts/public.${table}.odcs.yaml`), contractOf(table));
     writeFileSync(
       join(folder, 'sluice.yaml'),
-      `name: ${kafka.prefix}-shared
+      `name: ${kafka.prefix}
 log: {kind: kafka, brokers: ["${kafka.brokers.join('", "')}"], debezium: {topics: ["${TABLES.map(topicOf).join('", "')}"]}}
 lake: {uri: ${s3.uri}/l, s3: {endpoint: "${s3.endpoint}"}}
 stream: {trigger: 200ms}
@@ -135,5 +135,23 @@ logging: {level: error}
     await shared([second], 4);
     await expectAll();
     workers[0]?.process.kill('SIGKILL');
+  });
+
+  it('have no source: doctor asks for none, the quarantine is listed, and teardown leaves the topics to Debezium', async () => {
+    const sluice = (...args: string[]) => runSluice(args, { cwd: folder, env: s3.environment });
+    await producer.send({ topic: topicOf('a'), messages: [{ key: '{"id":1}', value: 'no JSON' }] });
+    await expect
+      .poll(async () => (await sluice('quarantine', 'list')).out, { timeout: 20_000 })
+      .toContain('DECODE_NOT_JSON');
+    for (const { process: child } of workers.splice(0)) child.kill('SIGKILL');
+    const doctor = await sluice('doctor');
+    expect(doctor.code, doctor.out).toBe(0);
+    const torn = await sluice('teardown', '--yes');
+    expect(torn.code, torn.err).toBe(0);
+    const admin = new Kafka({ brokers: [...kafka.brokers], logLevel: logLevel.NOTHING }).admin();
+    await admin.connect();
+    const left = (await admin.listTopics()).filter((topic) => topic.startsWith(kafka.prefix));
+    await admin.disconnect();
+    expect(left.toSorted()).toEqual(TABLES.map(topicOf));
   });
 });

@@ -122,4 +122,16 @@ stream: {trigger: 100ms}`,
       await serve(equal);
     }
   });
+
+  it('teardown drops the topics of the pipeline, not those that only begin with its name', async () => {
+    const name = kafka.prefix;
+    // An application's, and another pipeline's whose name goes on with a dot.
+    const strangers = [`${name}.orders-events`, `${name}.eu.public.a`, `${name}.public.elsewhere`];
+    await admin.createTopics({ topics: strangers.map((each) => ({ topic: each, numPartitions: 1 })) });
+    const done = await sluice('teardown', '--yes');
+    expect(done.code, done.out + done.err).toBe(0);
+    for (const each of strangers) expect(done.out).toContain(each);
+    const left = (await admin.listTopics()).filter((each) => each.startsWith(`${name}.`));
+    expect(left.toSorted()).toEqual(strangers.toSorted());
+  });
 });

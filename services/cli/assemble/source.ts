@@ -31,8 +31,13 @@ export function connectionOf(config: Config): ReturnType<typeof parseConnection>
   });
 }
 
+const namesSource = ({ source }: Config): boolean => source.postgres !== null || source.host !== null;
+
+/** A stream behind Debezium's topics: its tables are described by contracts. */
+export const needsNoSource = (config: Config): boolean => config.log.debezium.topics.length > 0 && !namesSource(config);
+
 function requireSource(config: Config): void {
-  if (config.source.postgres !== null || config.source.host !== null) return;
+  if (namesSource(config)) return;
   throw new ConfigError(
     'source.postgres is not set',
     'give source.postgres as postgres://user:password@host:5432/database, or run `sluice init --postgres URL`',

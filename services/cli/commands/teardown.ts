@@ -1,16 +1,24 @@
 import { rmSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { contractFolder } from '../../ingest/contract-files.ts';
+import { fixedShapes } from '../../ingest/foreign-topics.ts';
+import { createShapeFeed } from '../../ingest/shape-feed.ts';
+import type { EventLog } from '../../log/log.ts';
+import { dataTopic, quarantineTopic } from '../../log/topics.ts';
+import { listTables } from '../../reader/catalog.ts';
 import { findPublication } from '../../reader/publication.ts';
 import { dropSlot, findSlot } from '../../reader/slot.ts';
 import type { SourceSession } from '../../reader/source.ts';
 import { quoteIdent } from '../../reader/sql-text.ts';
+import { matchesGlobs } from '../../reader/table-globs.ts';
 import type { ObjectStore } from '../../../lakehouse/store/store.ts';
 import type { Config } from '../../runtime/config.ts';
 import { ExitCode, SluiceError } from '../../runtime/errors.ts';
+import { foreignTables } from '../assemble/foreign-tables.ts';
 import { readIdentity } from '../assemble/identity.ts';
 import { openLake } from '../assemble/lake.ts';
 import { openLog } from '../assemble/log.ts';
-import { openSource } from '../assemble/source.ts';
+import { needsNoSource, openSource } from '../assemble/source.ts';
 import { withConfig, type CliContext, type CommandModule } from '../command.ts';
 
 interface Flags {
@@ -39,12 +47,14 @@ async function teardown(flags: Flags, context: CliContext): Promise<ExitCode> {
   const config = context.loadConfig(flags.config);
   const reload = (): Config => context.loadConfig(flags.config);
   const lake = openLake(config);
-  const session = await (await openSource(config, reload)).session('teardown');
+  // Behind Debezium there may be no source, and nothing of ours in it.
+  const session = needsNoSource(config) ? null : await (await openSource(config, reload)).session('teardown');
   try {
-    const left = await adoptedSlot(config, session, lake);
+    const left = session === null ? null : await adoptedSlot(config, session, lake);
+    const log = await logSteps(config, reload, session);
     const steps = [
-      ...(await sourceSteps(config, session, lake, flags.adopted === true)),
-      ...(await logSteps(config, reload)),
+      ...(session === null ? [] : await sourceSteps(config, session, lake, flags.adopted === true)),
+      ...log.steps,
       ...stateSteps(config, context.cwd),
       ...(await lakeSteps(lake, flags.tables === true)),
     ];
@@ -55,10 +65,12 @@ async function teardown(flags: Flags, context: CliContext): Promise<ExitCode> {
     }
     if (flags.yes !== true && steps.length > 0) context.out('nothing was dropped; run again with --yes\n');
     if (flags.adopted !== true && left !== null) context.out(left);
+    if (log.strangers.length > 0)
+      context.out(`not known to be of this pipeline, and left alone: ${log.strangers.join(', ')}\n`);
     if (flags.tables !== true) context.out(`the tables in ${lake.uri} stay; --tables drops them, too\n`);
     return ExitCode.clean;
   } finally {
-    await session.close();
+    await session?.close();
     await lake.close();
   }
 }
@@ -100,28 +112,56 @@ async function adoptedSlot(config: Config, session: SourceSession, lake: ObjectS
   return `the slot ${config.source.slot} was adopted, not made by this pipeline: it stays and holds back WAL; --adopted drops it, too\n`;
 }
 
-async function logSteps(config: Config, reload: () => Config): Promise<Step[]> {
-  if (config.log.kind === 'embedded') return [];
+async function logSteps(
+  config: Config,
+  reload: () => Config,
+  session: SourceSession | null,
+): Promise<{ readonly steps: Step[]; readonly strangers: readonly string[] }> {
+  if (config.log.kind === 'embedded') return { steps: [], strangers: [] };
   const log = await openLog(config, reload);
   try {
-    const topics = (await log.admin.topics()).filter((topic) => topic.startsWith(`${config.name}.`));
-    if (topics.length === 0) return [];
-    return [
-      {
-        what: `${topics.length} topics ${config.name}.*`,
-        async run() {
-          const again = await openLog(config, reload);
-          try {
-            await again.admin.deleteTopics(topics);
-          } finally {
-            await again.close();
-          }
-        },
+    const alike = (await log.admin.topics()).filter((topic) => topic.startsWith(`${config.name}.`));
+    const isOurs = await ownTopics(config, log, session);
+    const topics = alike.filter(isOurs);
+    const drop = {
+      what: `${topics.length} topics ${config.name}.*`,
+      async run() {
+        const again = await openLog(config, reload);
+        try {
+          await again.admin.deleteTopics(topics);
+        } finally {
+          await again.close();
+        }
       },
-    ];
+    };
+    return { steps: topics.length === 0 ? [] : [drop], strangers: alike.filter((topic) => !isOurs(topic)) };
   } finally {
     await log.close();
   }
+}
+
+/** A name that begins as ours does may be anybody's: another pipeline's, Debezium's, an application's. */
+async function ownTopics(
+  config: Config,
+  log: EventLog,
+  session: SourceSession | null,
+): Promise<(topic: string) => boolean> {
+  const { name } = config;
+  const foreign = await foreignTables(config, contractFolder(config.contracts));
+  const shapes = foreign === null ? createShapeFeed(log.reader, name) : fixedShapes(foreign);
+  // A pipeline is torn down because it is broken, too: what the log cannot say, the source may.
+  await shapes.refresh().catch(() => undefined);
+  const ours = new Set(shapes.tables().map(({ schema, table }) => quarantineTopic(name, schema, table)));
+  if (foreign === null) {
+    // Of a table that was never read only the topic stands: the log does not know it yet, the source does.
+    const wanted = session === null ? [] : await listTables(session);
+    const known = [
+      ...shapes.tables(),
+      ...wanted.filter((table) => matchesGlobs(config.source.tables, table.schema, table.table)),
+    ];
+    for (const { schema, table } of known) ours.add(dataTopic(name, schema, table));
+  }
+  return (topic) => topic.startsWith(`${name}.__`) || ours.has(topic);
 }
 
 function stateSteps(config: Config, cwd: string): Step[] {

@@ -12,7 +12,7 @@ import { contractFolder } from '../../ingest/contract-files.ts';
 import { checkAgainstSource } from '../assemble/contract-check.ts';
 import { openLake } from '../assemble/lake.ts';
 import { openLog } from '../assemble/log.ts';
-import { openSource } from '../assemble/source.ts';
+import { needsNoSource, openSource } from '../assemble/source.ts';
 import { readIdentity } from '../assemble/identity.ts';
 import { checkTakeover } from './adopt-checks.ts';
 import { attempt, bad, ok, warn, type Report } from './check.ts';
@@ -20,7 +20,9 @@ import { checkDisk, checkSettings } from './server-settings.ts';
 import { checkTables } from './table-checks.ts';
 
 export async function runChecks(config: Config, reload: () => Config, report: Report): Promise<void> {
-  const source = await attempt('source reachable', report, () => openSource(config, reload));
+  const apart = needsNoSource(config);
+  if (apart) report(ok('source', 'none is named, and none is needed: Debezium writes the topics'));
+  const source = apart ? null : await attempt('source reachable', report, () => openSource(config, reload));
   if (source !== null) await checkSource(config, source, report);
   await attempt('log reachable', report, async () => {
     const log = await openLog(config, reload);
