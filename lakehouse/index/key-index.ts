@@ -24,7 +24,7 @@ export const MEMORY_ENTRIES = 262_144;
  * A change of so large a part of that stays as it comes, sorted: to look keys up in it is a walk beside them, and to hash its
  * entries would cost more than all its lookups. Smaller ones are hashed, for there would be too many to walk through.
  */
-const BULK_PART = 8;
+const BULK_PART = 16;
 /** Above this much, a commit waits for the disk. */
 const MEMORY_ENTRIES_MAX = MEMORY_ENTRIES * 2;
 /** An entry, its slot and its links. */

@@ -120,26 +120,36 @@ export function sortedTable(entries: Uint32Array): MemoryTable {
     add: () => {
       throw new RangeError('a sorted table takes no more entries');
     },
-    find(hashes, pending, pendingCount, into) {
-      let left = 0;
-      let from = 0;
-      for (let i = 0; i < pendingCount; i++) {
-        const key = pending[i] ?? 0;
-        // Keys come in hash order, too: a key's place is near that of the one before.
-        let until = from;
-        for (let step = 1; until < total; step *= 2) {
-          if (compareEntry(entries, until * ENTRY_WORDS, hashes, key * HASH_WORDS) >= 0) break;
-          from = until + 1;
-          until += step;
-        }
-        const place = searchEntries(entries, total, hashes, key, into, from, Math.min(until, total));
-        if (place < 0) pending[left++] = key;
-        from = place < 0 ? -place - 1 : place;
-      }
-      return left;
-    },
+    find: (hashes, pending, pendingCount, into) => findSorted(entries, hashes, pending, pendingCount, into),
     entries: () => ({ entries, sorted: true }),
   };
+}
+
+/** Outside of the table: each table's own function would be compiled anew. */
+function findSorted(
+  entries: Uint32Array,
+  hashes: Uint32Array,
+  pending: Uint32Array,
+  pendingCount: number,
+  into: Lookup,
+): number {
+  const total = entries.length / ENTRY_WORDS;
+  let left = 0;
+  let from = 0;
+  for (let i = 0; i < pendingCount; i++) {
+    const key = pending[i] ?? 0;
+    // Keys come in hash order, too: a key's place is near that of the one before.
+    let until = from;
+    for (let step = 1; until < total; step *= 2) {
+      if (compareEntry(entries, until * ENTRY_WORDS, hashes, key * HASH_WORDS) >= 0) break;
+      from = until + 1;
+      until += step;
+    }
+    const place = searchEntries(entries, total, hashes, key, into, from, Math.min(until, total));
+    if (place < 0) pending[left++] = key;
+    from = place < 0 ? -place - 1 : place;
+  }
+  return left;
 }
 
 function sameHash(a: Uint32Array, i: number, b: Uint32Array, j: number): boolean {

@@ -88,25 +88,11 @@ function runOver(path: string, fd: number): FileRun {
       return fences.byteLength + crcs.byteLength + (filter?.byteLength ?? 0);
     },
     find(hashes, pending, pendingCount, into, useBloom) {
-      let left = 0;
-      let at = 0;
       const pages = new Uint32Array(pendingCount);
-      // First pass: which page may hold each key; keys that the filter denies stay pending.
-      let asked = 0;
       const candidates = new Uint32Array(pendingCount);
-      let page = 0;
       const bloom = useBloom ? (filter ??= readFilter(path, fd, count, fences.length, filterBytes)) : null;
-      for (; at < pendingCount; at++) {
-        const key = pending[at] ?? 0;
-        const h0 = hashes[key * HASH_WORDS] ?? 0;
-        if (bloom !== null && !bloomHas(bloom, h0, bloomStep(hashes, key * HASH_WORDS))) {
-          pending[left++] = key;
-          continue;
-        }
-        page = firstPage(fences, h0, page);
-        pages[asked] = page;
-        candidates[asked++] = key;
-      }
+      const asked = pagesOf(hashes, pending, pendingCount, { bloom, fences, pages, candidates });
+      const left = pendingCount - asked;
       const missed = new Uint32Array(asked);
       let missedCount = 0;
       for (let i = 0; i < asked;) {
@@ -182,6 +168,44 @@ function runOver(path: string, fd: number): FileRun {
     readPages(first, last);
     return found;
   }
+}
+
+/**
+ * Which page may hold each key; keys that the filter denies move to the front of `pending`. Returns how many may be held.
+ * Outside of the run, as `addToBloom`: each run's own function would be compiled anew.
+ */
+function pagesOf(
+  hashes: Uint32Array,
+  pending: Uint32Array,
+  pendingCount: number,
+  run: {
+    readonly bloom: Uint8Array | null;
+    readonly fences: Uint32Array;
+    readonly pages: Uint32Array;
+    readonly candidates: Uint32Array;
+  },
+): number {
+  const { bloom, fences, pages, candidates } = run;
+  let left = 0;
+  let asked = 0;
+  let page = 0;
+  for (let at = 0; at < pendingCount; at++) {
+    const key = pending[at] ?? 0;
+    const h0 = hashes[key * HASH_WORDS] ?? 0;
+    if (bloom !== null && !bloomHas(bloom, h0, bloomStep(hashes, key * HASH_WORDS))) {
+      pending[left++] = key;
+      continue;
+    }
+    page = firstPage(fences, h0, page);
+    pages[asked] = page;
+    candidates[asked++] = key;
+  }
+  return asked;
+}
+
+function addToBloom(bloom: Uint8Array, entries: Uint32Array, from: number, to: number): void {
+  for (let at = from * ENTRY_WORDS; at < to * ENTRY_WORDS; at += ENTRY_WORDS)
+    bloomAdd(bloom, entries[at] ?? 0, bloomStep(entries, at));
 }
 
 const bloomStep = (words: Uint32Array, at: number): number => ((words[at + 1] ?? 0) | 1) >>> 0;
@@ -324,8 +348,7 @@ export async function createRun(path: string, countMax: number, filtered = true)
       for (let done = 0; done < n;) {
         const take = Math.min(n - done, WRITE_PAGES * PAGE_ENTRIES - buffered);
         buffer.set(entries.subarray(done * ENTRY_WORDS, (done + take) * ENTRY_WORDS), buffered * ENTRY_WORDS);
-        for (let i = done; filtered && i < done + take; i++)
-          bloomAdd(bloom, entries[i * ENTRY_WORDS] ?? 0, bloomStep(entries, i * ENTRY_WORDS));
+        if (filtered) addToBloom(bloom, entries, done, done + take);
         done += take;
         buffered += take;
         count += take;

@@ -13,40 +13,36 @@ export interface RowPlan {
 
 export function planRows(mode: Exclude<MergeMode, 'append'>, resolution: Resolution): RowPlan {
   const { outcomes, baseFile } = resolution;
-  const written = rowList(outcomes.length);
-  const replaced = rowList(outcomes.length);
-  const fenced = rowList(outcomes.length);
+  const written = new Uint32Array(outcomes.length);
+  const replaced = new Uint32Array(outcomes.length);
+  const fenced = new Uint32Array(outcomes.length);
   const deletedAt: number[] = [];
+  let count = 0;
+  let replacedCount = 0;
+  let fencedCount = 0;
   for (let row = 0; row < outcomes.length; row++) {
     const outcome = outcomes[row];
     const hasBase = baseFile[row] !== NO_BASE;
     if (outcome === RowOutcome.insert || outcome === RowOutcome.update) {
-      written.push(row);
-      if (hasBase) replaced.push(row);
+      written[count++] = row;
+      if (hasBase) replaced[replacedCount++] = row;
     } else if (outcome === RowOutcome.delete || outcome === RowOutcome.noop) {
       const stays = mode === 'soft-delete' && hasBase;
-      if (stays) deletedAt.push(written.push(row));
-      else fenced.push(row);
-      if (hasBase) replaced.push(row);
+      if (stays) {
+        deletedAt.push(count);
+        written[count++] = row;
+      } else fenced[fencedCount++] = row;
+      if (hasBase) replaced[replacedCount++] = row;
     }
   }
-  const rows = written.rows();
+  const rows = written.subarray(0, count);
   const softDeleted = deletedAt.length === 0 ? null : new Uint8Array((rows.length + 7) >> 3);
   if (softDeleted !== null)
     for (const at of deletedAt) softDeleted[at >> 3] = (softDeleted[at >> 3] ?? 0) | (1 << (at & 7));
-  return { write: { rows, softDeleted }, replaced: replaced.rows(), fenced: fenced.rows() };
-}
-
-/** Row numbers, `max` at most. `push` answers where the row stands. */
-function rowList(max: number): { push(row: number): number; rows(): Uint32Array } {
-  const all = new Uint32Array(max);
-  let count = 0;
   return {
-    push(row) {
-      all[count] = row;
-      return count++;
-    },
-    rows: () => all.subarray(0, count),
+    write: { rows, softDeleted },
+    replaced: replaced.subarray(0, replacedCount),
+    fenced: fenced.subarray(0, fencedCount),
   };
 }
 
