@@ -90,7 +90,13 @@ describe('commit', () => {
     });
     const one = await commitTo(
       created,
-      propose({ adds: [file('a')], txns: [{ appId: 'q', version: 9007199254740993n, lastUpdated: 5n }] }),
+      propose({
+        adds: [file('a')],
+        txns: [
+          { appId: 'q', version: 9007199254740993n, lastUpdated: 5n },
+          { appId: 'nanoseconds', version: 1796030465668000000n, lastUpdated: null },
+        ],
+      }),
       async () => null,
     );
     const two = await commitTo(
@@ -103,6 +109,7 @@ describe('commit', () => {
     expect([...read.files].map(({ path }) => path)).toEqual(['b']);
     expect([...two.snapshot.files]).toEqual([...read.files]);
     expect(read.txns.get('q')?.version).toBe(9007199254740993n);
+    expect(read.txns.get('nanoseconds')?.version).toBe(1796030465668000000n);
     expect([...(await openSnapshot(store, { version: 1n })).files].map(({ path }) => path)).toEqual(['a']);
     expect((await refreshSnapshot(created)).version).toBe(2n);
     await expect(createTable(store, { schema: SCHEMA })).rejects.toMatchObject({ code: 'TABLE_EXISTS' });

@@ -20,10 +20,12 @@ describe('lossless JSON', () => {
     expect(stringifyLossless(parseLossless(text))).toBe(text);
   });
 
-  it('reads integers as numbers where a double is exact and as bigint beyond', () => {
-    expect(parseLossless('[9007199254740991,9007199254740993,1.5,"x"]')).toEqual([
+  it('reads integers as numbers up to 2^53 and as bigint beyond, also those that a double holds', () => {
+    expect(parseLossless('[9007199254740991,9007199254740992,9007199254740993,1796030465668000000,1.5,"x"]')).toEqual([
       9007199254740991,
+      9007199254740992n,
       9007199254740993n,
+      1796030465668000000n,
       1.5,
       'x',
     ]);

@@ -1,7 +1,7 @@
 /**
  * JSON whose numbers keep their digits. `JSON.parse` turns 9007199254740993 into another number and Node 20 offers
- * neither `JSON.rawJSON` nor the source text in a reviver, so numbers that a double cannot give back are kept as `bigint`
- * (integers) or `ExactNumber` (everything else). All other values are what `JSON.parse` gives.
+ * neither `JSON.rawJSON` nor the source text in a reviver, so integers beyond 2^53 are kept as `bigint`, and what else a
+ * double cannot give back as `ExactNumber`. All other values are what `JSON.parse` gives.
  */
 
 /** A number literal whose digits a double would not give back, e.g. 12345678901234567890.12 or -1E-18. */
@@ -45,10 +45,10 @@ const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const INTEGER = /^-?\d+$/;
 const DEPTH_MAX = 2_000;
 
-/** The value of a JSON number literal, exactly. */
+/** The value of a JSON number literal, exactly; an integer beyond 2^53 is a bigint, also where a double has all its digits. */
 export function exactNumber(literal: string): number | bigint | ExactNumber {
   const near = Number(literal);
-  if (String(near) === literal) return near;
+  if (String(near) === literal && (Number.isSafeInteger(near) || !Number.isInteger(near))) return near;
   if (INTEGER.test(literal) && literal !== '-0') return BigInt(literal);
   return new ExactNumber(literal);
 }
