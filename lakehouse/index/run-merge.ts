@@ -42,8 +42,9 @@ function compareHashWords(a: Uint32Array, i: number, b: Uint32Array, j: number):
 }
 
 const BLOCK_ENTRIES = 128 * PAGE_ENTRIES;
-/** Entries between two turns of the event loop: some ten milliseconds. */
-const YIELD_ENTRIES = 65_536;
+const STEP_ENTRIES = 4096;
+/** Steps between two turns of the event loop: some ten milliseconds. */
+const STEPS_A_YIELD = 16;
 
 interface Cursor {
   readonly source: MergeSource;
@@ -60,15 +61,49 @@ export async function mergeRuns(
   rules: MergeRules,
   append: (entries: Uint32Array, count: number) => Promise<void>,
 ): Promise<void> {
-  const cursors = sources.map(openCursor);
-  const out = new Uint32Array(BLOCK_ENTRIES * ENTRY_WORDS);
-  const last = new Uint32Array(HASH_WORDS);
-  let lastSource: Cursor | null = null;
-  let written = 0;
-  let sinceYield = 0;
-  for (;;) {
+  const merging: Merging = {
+    cursors: sources.map(openCursor),
+    rules,
+    out: new Uint32Array(BLOCK_ENTRIES * ENTRY_WORDS),
+    written: 0,
+    last: new Uint32Array(HASH_WORDS),
+    lastSource: null,
+  };
+  let steps = 0;
+  for (let more = true; more;) {
+    more = mergeStep(merging);
+    if (merging.written === merging.out.length || !more) {
+      if (merging.written > 0) await append(merging.out, merging.written / ENTRY_WORDS);
+      merging.written = 0;
+    }
+    if (++steps % STEPS_A_YIELD === 0) await setImmediate();
+  }
+}
+
+interface Merging {
+  readonly cursors: readonly Cursor[];
+  readonly rules: MergeRules;
+  readonly out: Uint32Array;
+  /** Words. */
+  written: number;
+  readonly last: Uint32Array;
+  lastSource: Cursor | null;
+}
+
+/**
+ * Some entries, until the block is full: false at the end. A function that is called often is compiled once; the loop of a
+ * whole merge was compiled again in each.
+ */
+function mergeStep(merging: Merging): boolean {
+  const { cursors, rules, out, last } = merging;
+  let { written, lastSource } = merging;
+  let more = true;
+  for (let left = STEP_ENTRIES; left > 0 && written < out.length; left--) {
     const cursor = smallest(cursors);
-    if (cursor === null) break;
+    if (cursor === null) {
+      more = false;
+      break;
+    }
     const { block, at } = cursor;
     const repeated = lastSource !== null && compareHashWords(block, at, last, 0) === 0;
     if (!repeated || cursor === lastSource || rules.keepAll) {
@@ -82,20 +117,14 @@ export async function mergeRuns(
       ) {
         for (let word = 0; word < ENTRY_WORDS; word++) out[written + word] = block[at + word] ?? 0;
         written += ENTRY_WORDS;
-        if (written === out.length) {
-          await append(out, BLOCK_ENTRIES);
-          written = 0;
-        }
       }
     }
     cursor.at += ENTRY_WORDS;
     if (cursor.at === cursor.end) refill(cursor);
-    if (++sinceYield === YIELD_ENTRIES) {
-      sinceYield = 0;
-      await setImmediate();
-    }
   }
-  if (written > 0) await append(out, written / ENTRY_WORDS);
+  merging.written = written;
+  merging.lastSource = lastSource;
+  return more;
 }
 
 function openCursor(source: MergeSource): Cursor {
