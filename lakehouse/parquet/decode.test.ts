@@ -123,6 +123,17 @@ describe('decodeParquet', () => {
     expect(rowsOf(byName, await decodeParquet(source, byName, { columnMapping: 'name' }))).toEqual(['{"renamed":2}']);
     const byId = struct(mapped('renamed', 1, 'col-7'));
     expect(rowsOf(byId, await decodeParquet(source, byId, { columnMapping: 'id' }))).toEqual(['{"renamed":1}']);
+    const besides = struct(mapped('a', 1, 'col-1'), field('_change_type', 'string'));
+    const change = {
+      rowCount: 1,
+      names: ['a', '_change_type'],
+      columns: [batch.columns[0]!, columnFrom('string', ['x'])],
+    };
+    const changes = bytesSource('c', await encodeParquet(besides, change, { columnMapping: true }));
+    const read = struct(mapped('renamed', 1, 'col-7'), field('_change_type', 'string'));
+    expect(rowsOf(read, await decodeParquet(changes, read, { columnMapping: 'id' }))).toEqual([
+      '{"renamed":1,"_change_type":"x"}',
+    ]);
     const plain = bytesSource('plain', await encodeParquet(written, batch));
     await expect(decodeParquet(plain, byId, { columnMapping: 'id' })).rejects.toMatchObject({
       code: 'PARQUET_UNSUPPORTED',

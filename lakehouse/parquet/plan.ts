@@ -84,8 +84,9 @@ function hasFieldIds(node: FileNode): boolean {
 }
 
 function findChild(parent: FileNode, field: StructField, mode: ColumnMappingMode): FileNode | undefined {
-  if (mode === 'id') {
-    const id = field.metadata['delta.columnMapping.id'];
+  const id = field.metadata['delta.columnMapping.id'];
+  // A change file's `_change_type` is no column of the table, and has none.
+  if (mode === 'id' && id !== undefined) {
     return parent.children.find(
       (child) => child.element.field_id !== undefined && child.element.field_id === Number(id),
     );
