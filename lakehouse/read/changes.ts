@@ -91,7 +91,11 @@ async function* commitChanges(
     for (const file of commit.cdcs) yield* changeFile(last, file, fields);
     return;
   }
-  const removes = commit.removes.filter((file) => file.dataChange);
+  const removes = await withPartitions(
+    last,
+    commit,
+    commit.removes.filter((file) => file.dataChange),
+  );
   const adds = commit.adds.filter((file) => file.dataChange);
   const addedAt = new Map(adds.map((file) => [canonicalPath(file.path), file]));
   const replaced = new Set<string>();
@@ -110,6 +114,23 @@ async function* commitChanges(
     const hidden = await vectorRows(last, added.deletionVector);
     for await (const batch of liveRows(last, added, fields, hidden)) yield typed(batch, 'insert');
   }
+}
+
+/** A remove may leave out its file's partition values: the version before has them. */
+async function withPartitions(
+  last: Snapshot,
+  { version }: Commit,
+  removes: readonly RemoveFile[],
+): Promise<readonly RemoveFile[]> {
+  if (last.metadata.partitionColumns.length === 0 || removes.every((file) => file.partitionValues !== null))
+    return removes;
+  const before = new Map<string, AddFile>();
+  for (const file of (await openSnapshot(last.store, { version: version - 1n })).files)
+    before.set(canonicalPath(file.path), file);
+  return removes.map((file) => ({
+    ...file,
+    partitionValues: file.partitionValues ?? before.get(canonicalPath(file.path))?.partitionValues ?? null,
+  }));
 }
 
 async function* changeFile(last: Snapshot, file: CdcFile, fields: readonly StructField[]): AsyncGenerator<ColumnBatch> {
