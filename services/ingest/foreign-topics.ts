@@ -44,15 +44,24 @@ export interface CutMakerOptions {
   readonly now: () => number;
 }
 
+const PARTITIONS_EVERY_MS = 5_000;
+
 /** Each call looks at the topics' ends and gives the cuts that lead there; none where nothing was written. */
 export function createCutMaker(options: CutMakerOptions): (above: number) => Promise<Mark[]> {
   const reached = new Map<string, Map<number, LogOffset>>();
   let sequence = 0;
+  let askAt = 0;
 
   return async (above) => {
     const marks: Mark[] = [];
     const ends = new Map<string, ReadonlyMap<number, { readonly earliest: LogOffset; readonly end: LogOffset }>>();
-    for (const topic of options.topics) ends.set(topic, await options.reader.bounds(topic));
+    // No mark says that a topic has more partitions: the brokers are asked again and again, once for all topics.
+    let fresh = options.now() >= askAt;
+    if (fresh) askAt = options.now() + PARTITIONS_EVERY_MS;
+    for (const topic of options.topics) {
+      ends.set(topic, await options.reader.bounds(topic, { fresh }));
+      fresh = false;
+    }
     for (;;) {
       const nextOffsets: Record<string, Record<number, LogOffset>> = {};
       for (const [topic, bounds] of ends) {

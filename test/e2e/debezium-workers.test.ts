@@ -137,6 +137,19 @@ logging: {level: error}
     workers[0]?.process.kill('SIGKILL');
   });
 
+  it('read partitions that a topic gets meanwhile', async () => {
+    const admin = new Kafka({ brokers: [...kafka.brokers], logLevel: logLevel.NOTHING }).admin();
+    await admin.connect();
+    await admin.createPartitions({ topicPartitions: [{ topic: topicOf('b'), count: 4 }] });
+    await admin.disconnect();
+    // A producer that was there before does not know the new partition, and drops what is meant for it.
+    await producer.disconnect();
+    producer = new Kafka({ brokers: [...kafka.brokers], logLevel: logLevel.NOTHING }).producer();
+    await producer.connect();
+    await send(8, 3, ['b']);
+    await expectAll();
+  });
+
   it('have no source: doctor asks for none, the quarantine is listed, and teardown leaves the topics to Debezium', async () => {
     const sluice = (...args: string[]) => runSluice(args, { cwd: folder, env: s3.environment });
     await producer.send({ topic: topicOf('a'), messages: [{ key: '{"id":1}', value: 'no JSON' }] });
