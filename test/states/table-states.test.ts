@@ -160,6 +160,13 @@ stream: {trigger: 200ms}`,
     );
     await mendByPage('filtered', 'PUBLICATION_CHANGED');
   });
+  it('resume says that a table which is to be read again does not go on', async () => {
+    const refused = await sluice('resume', 'public.swapped', 'public.fine');
+    expect(refused).toMatchObject({ code: 4, out: expect.stringContaining('public.fine goes on\n') });
+    expect(refused.out).toMatch(
+      /public\.swapped stands still \(TABLE_REPLACED\): .*\n {2}sluice repair public\.swapped\n/,
+    );
+  });
   it('TABLE_REPLACED is mended by what its page prints', () => mendByPage('swapped', 'TABLE_REPLACED'));
   it('KEY_CHANGED is mended by what its page prints, with the key corrected in the contract', async () => {
     const text = pipeline.contract('rekeyed');

@@ -1,7 +1,9 @@
 import type { Command } from 'commander';
+import type { Config } from '../../runtime/config.ts';
 import { ExitCode } from '../../runtime/errors.ts';
 import { withConfig, type CliContext, type CommandModule } from '../command.ts';
 import type { PauseAnswer } from '../control-actions.ts';
+import { findStopped, mendPlan } from '../mend-stopped.ts';
 import { formatTime } from '../print-columns.ts';
 import { callService } from '../service-client.ts';
 
@@ -36,11 +38,32 @@ function register(program: Command, context: CliContext, what: 'pause' | 'resume
           url: flags.url,
           half: 'stream',
         });
-        if (flags.json === true) context.out(`${JSON.stringify({ schemaVersion: 1, ...answer })}\n`);
-        else for (const table of answer.tables) context.out(`${table} ${describe(what, answer)}\n`);
-        return ExitCode.clean;
+        const standing = what === 'pause' ? [] : await standingStill(config, flags.url, answer.tables);
+        const moving = answer.tables.filter((table) => standing.every((line) => line.table !== table));
+        if (flags.json === true) context.out(`${JSON.stringify({ schemaVersion: 1, ...answer, standing })}\n`);
+        else {
+          for (const table of moving) context.out(`${table} ${describe(what, answer)}\n`);
+          for (const { table, state, why, remedy } of standing)
+            context.out(`${table} stands still (${state}): ${why ?? ''}\n  ${remedy ?? `sluice repair ${table}`}\n`);
+        }
+        return standing.length === 0 ? ExitCode.clean : ExitCode.namedState;
       }),
     );
+}
+
+/** Of these, the tables that no resume sets going: they are to be read again. */
+async function standingStill(
+  config: Config,
+  url: string | undefined,
+  tables: readonly string[],
+): Promise<
+  { readonly table: string; readonly state: string; readonly why: string | null; readonly remedy: string | null }[]
+> {
+  // Where the reader is a service of its own that does not answer, only the stream's side is known.
+  const stopped = await findStopped(config, url).catch(() => null);
+  return (stopped?.tables ?? [])
+    .filter((line) => tables.includes(line.table) && mendPlan(line) === 'reread')
+    .map(({ table, state, why, remedy }) => ({ table, state, why, remedy }));
 }
 
 function describe(what: 'pause' | 'resume', { keptUntilMs }: PauseAnswer): string {
