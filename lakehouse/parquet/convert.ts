@@ -46,7 +46,7 @@ export function convertValues(values: LeafValues, element: SchemaElement, type: 
       return { ...base, kind: 'float32', values: values.values };
     case 'double':
       if (values.kind === 'float64') return { ...base, kind: 'float64', values: values.values };
-      if (values.kind === 'float32' || (values.kind === 'int32' && !isDecimal(element)))
+      if (values.kind === 'float32' || (values.kind === 'int32' && !isDecimal(element) && !isUnsigned32(element)))
         return { ...base, kind: 'float64', values: Float64Array.from(values.values) };
       break;
     case 'string':
@@ -63,13 +63,15 @@ function isDecimal(element: SchemaElement): boolean {
   return element.converted_type === 'DECIMAL' || element.logical_type?.type === 'DECIMAL';
 }
 
-function isUnsigned32(element: SchemaElement): boolean {
+function isUnsigned(element: SchemaElement, bits: 32 | 64): boolean {
   const logical = element.logical_type;
   return (
-    element.converted_type === 'UINT_32' ||
-    (logical?.type === 'INTEGER' && !logical.isSigned && logical.bitWidth === 32)
+    element.converted_type === `UINT_${bits}` ||
+    (logical?.type === 'INTEGER' && !logical.isSigned && logical.bitWidth === bits)
   );
 }
+
+const isUnsigned32 = (element: SchemaElement): boolean => isUnsigned(element, 32);
 
 function packBits(bytes: Uint8Array): Uint8Array {
   const bits = new Uint8Array((bytes.length + 7) >> 3);
@@ -80,7 +82,11 @@ function packBits(bytes: Uint8Array): Uint8Array {
 function longColumn(values: LeafValues, element: SchemaElement, type: PrimitiveName): Int64Column {
   if (isDecimal(element)) throw new TypeFault(element, type);
   const base = { kind: 'int64' as const, length: valueCount(values), validity: null };
-  if (values.kind === 'int64' && element.type === 'INT64') return { ...base, values: values.values };
+  if (values.kind === 'int64' && element.type === 'INT64') {
+    // The upper half of the unsigned ones is beyond a long.
+    if (isUnsigned(element, 64) && values.values.some((value) => value < 0n)) throw new TypeFault(element, type);
+    return { ...base, values: values.values };
+  }
   if (values.kind !== 'int32') throw new TypeFault(element, type);
   return { ...base, values: widen(values.values, isUnsigned32(element)) };
 }
@@ -144,7 +150,7 @@ function decimalColumn(
   const from = sourceDecimal(values, element);
   if (from === null || from.scale > scale || from.precision - from.scale > precision - scale)
     throw new TypeFault(element, type);
-  const words = unscaledWords(values);
+  const words = unscaledWords(values, isUnsigned(element, values.kind === 'int32' ? 32 : 64));
   if (words === null) throw new TypeFault(element, type);
   if (scale > from.scale) rescale(words, 10n ** BigInt(scale - from.scale));
   return { kind: 'decimal', precision, scale, length: words.length / 2, validity: null, values: words };
@@ -160,11 +166,12 @@ function sourceDecimal(values: LeafValues, element: SchemaElement): { precision:
     const digits: Readonly<Record<string, number>> = { INT_8: 3, INT_16: 5 };
     return { precision: digits[element.converted_type ?? ''] ?? 10, scale: 0 };
   }
-  return values.kind === 'int64' && element.type === 'INT64' ? { precision: 19, scale: 0 } : null;
+  if (values.kind !== 'int64' || element.type !== 'INT64') return null;
+  return { precision: isUnsigned(element, 64) ? 20 : 19, scale: 0 };
 }
 
 /** Two 64-bit words a value, low first; null for a physical type that holds no decimals. */
-function unscaledWords(values: LeafValues): BigInt64Array | null {
+function unscaledWords(values: LeafValues, unsigned: boolean): BigInt64Array | null {
   const count = valueCount(values);
   const words = new BigInt64Array(count * 2);
   const halves = new Int32Array(words.buffer);
@@ -173,7 +180,7 @@ function unscaledWords(values: LeafValues): BigInt64Array | null {
       for (let i = 0; i < count; i++) {
         const value = values.values[i] ?? 0;
         halves[4 * i] = value;
-        halves.fill(value >> 31, 4 * i + 1, 4 * i + 4);
+        halves.fill(unsigned ? 0 : value >> 31, 4 * i + 1, 4 * i + 4);
       }
       return words;
     case 'int64': {
@@ -182,7 +189,7 @@ function unscaledWords(values: LeafValues): BigInt64Array | null {
         const high = from[2 * i + 1] ?? 0;
         halves[4 * i] = from[2 * i] ?? 0;
         halves[4 * i + 1] = high;
-        halves[4 * i + 2] = halves[4 * i + 3] = high >> 31;
+        halves[4 * i + 2] = halves[4 * i + 3] = unsigned ? 0 : high >> 31;
       }
       return words;
     }

@@ -1,10 +1,12 @@
 import fc from 'fast-check';
+import type { SchemaElement } from 'hyparquet';
 import { describe, expect, it } from 'vitest';
 import { jsonRow } from '../read/json-value.ts';
 import type { ColumnBatch, ColumnVector } from '../table/column.ts';
 import type { DeltaType, StructField, StructType } from '../table/schema.ts';
 import { bytesSource, type ByteSource } from './byte-source.ts';
 import { columnFrom, type Cell } from '../../test/support/column-from.ts';
+import { convertValues } from './convert.ts';
 import { decodeParquet, decodeRowGroups } from './decode.ts';
 import { encodeParquet } from './encode.ts';
 import { openParquet } from './footer.ts';
@@ -111,6 +113,26 @@ describe('decodeParquet', () => {
       '{"new":null,"s":{"y":null,"x":1},"nothing":null}',
       '{"new":null,"s":null,"nothing":null}',
     ]);
+  });
+
+  it('reads unsigned integers as such, or not at all', () => {
+    const all = BigInt64Array.of(-1n, 5n);
+    const unsigned = (bits: 32 | 64): SchemaElement => ({
+      name: 'v',
+      type: bits === 64 ? 'INT64' : 'INT32',
+      converted_type: `UINT_${bits}`,
+    });
+    const rows = (type: DeltaType, column: ColumnVector): string[] =>
+      rowsOf(struct(field('v', type)), { rowCount: 2, names: ['v'], columns: [column] });
+    const wide = convertValues({ kind: 'int64', values: all }, unsigned(64), 'decimal(20,0)');
+    expect(rows('decimal(20,0)', wide)).toEqual(['{"v":18446744073709551615}', '{"v":5}']);
+    expect(() => convertValues({ kind: 'int64', values: all }, unsigned(64), 'long')).toThrow('cannot be read as long');
+    const low = { kind: 'int32' as const, values: Int32Array.of(-1, 5) };
+    expect(rows('decimal(10,0)', convertValues(low, unsigned(32), 'decimal(10,0)'))).toEqual([
+      '{"v":4294967295}',
+      '{"v":5}',
+    ]);
+    expect(() => convertValues(low, unsigned(32), 'double')).toThrow('cannot be read as double');
   });
 
   it('finds columns by physical name and by field id', async () => {
