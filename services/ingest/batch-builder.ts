@@ -41,6 +41,8 @@ export interface BuildOptions {
   readonly readBytesMax: number;
   /** What the table has reached: a tombstone without a position stands behind it. */
   readonly resolvedLsn: bigint;
+  /** As DecodeOptions. */
+  readonly reuse?: boolean;
 }
 
 export async function buildBatch(options: BuildOptions): Promise<IngestBatch> {
@@ -79,6 +81,7 @@ export async function decodePlan(options: DecodePlanOptions): Promise<DecodedPla
     awaiting: options.awaiting,
     resolvedLsn: options.resolvedLsn,
     expected: recordsOf(plan),
+    reuse: options.reuse ?? false,
   });
   if (!options.snapshotting) decoder.addAwaiting(options.asked);
   const ranges: OffsetRange[] = [];
@@ -188,6 +191,7 @@ export function assembleBatch(
     contract: tablePlan.contract,
     tablePlan,
     mark: options.mark,
+    release: decoded.release,
   };
   const places = { topic: options.topic, partitions: meta.partitions, offsets: meta.offsets };
   return { ...batch, rows: () => rowsOf(batch, places) };

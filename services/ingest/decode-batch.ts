@@ -17,6 +17,7 @@ import type { LogBatch, RowBlockSlice } from '../log/log.ts';
 import { cellBytes, openRowBlock, type CellPlaces, type RowBlock } from '../log/row-block.ts';
 import { StreamError } from '../stream/stream-error.ts';
 import type { Awaiting } from './awaiting.ts';
+import { giveMemory, takeMemory } from './batch-memory.ts';
 import { createColumnBuilder } from './columns/create-builder.ts';
 import { BlockDecoder } from './decode-block.ts';
 import { cellText } from './columns/bytes-builders.ts';
@@ -44,6 +45,8 @@ export interface DecodeOptions {
   /** Working copies: the batch changes them, the caller keeps them when the batch is committed. */
   readonly parkedKeys: ParkedKeys;
   readonly awaiting: Awaiting;
+  /** The columns are given back by `release`, and may lie in memory that was. */
+  readonly reuse?: boolean;
   /** LSN of a tombstone that opens a batch and has no position of its own. */
   readonly resolvedLsn: bigint;
   /** Records that are to come, where that is known. */
@@ -66,6 +69,8 @@ export interface DecodedColumns {
   readonly healed: readonly HealedEvent[];
   readonly counts: DecodeCounts;
   readonly violations: ReadonlyMap<string, number>;
+  /** To be called once nobody reads the columns any more: their memory is then another batch's. */
+  readonly release: () => void;
 }
 
 const GATE_OPS: Readonly<Record<string, GateOp>> = { c: 'insert', r: 'snapshot', u: 'update', d: 'delete' };
@@ -77,9 +82,9 @@ const places: CellPlaces = { lengths: [], starts: [] };
 export class BatchDecoder {
   private readonly options: DecodeOptions;
   private plan: TablePlan;
-  private builders: ColumnBuilder[];
-  private readonly meta = new RowMeta();
-  private readonly keyNumbers = new KeyNumbers();
+  readonly builders: ColumnBuilder[];
+  readonly meta: RowMeta;
+  readonly keyNumbers: KeyNumbers;
   private readonly partialRecords = new Map<number, RawRecord>();
   private readonly parked: ParkedEvent[] = [];
   private readonly healed: HealedEvent[] = [];
@@ -102,7 +107,10 @@ export class BatchDecoder {
   constructor(options: DecodeOptions) {
     this.options = options;
     this.plan = options.plan;
-    this.builders = options.plan.fields.map(({ type }) => createColumnBuilder(type));
+    const known = options.reuse === true ? takeMemory(this.plan.fields, options.expected ?? 0) : null;
+    this.builders = known?.builders ?? options.plan.fields.map(({ type }) => createColumnBuilder(type));
+    this.meta = known?.meta ?? new RowMeta();
+    this.keyNumbers = known?.keyNumbers ?? new KeyNumbers();
     this.metShapes = new Set([options.plan.shapeVersion]);
   }
 
@@ -138,7 +146,8 @@ export class BatchDecoder {
     const target = {
       builders,
       meta,
-      keyId: (key: KeyCell) => this.keyNumbers.take(key),
+      keyIds: (keys: readonly KeyCell[], from: number, to: number, into: Int32Array) =>
+        this.keyNumbers.takeAll(keys, from, to, into),
       isParked: (key: KeyCell) => parkedKeys.size > 0 && parkedKeys.has(key),
       record: (record: RawRecord) => this.one(record),
     };
@@ -152,6 +161,7 @@ export class BatchDecoder {
     if (rows <= block.rows) return;
     const places = new Map(block.shape.columns.map(({ name }, index) => [name, index]));
     this.meta.expect(rows);
+    this.keyNumbers.expect(rows);
     for (const [index, builder] of this.builders.entries()) {
       const column = block.columns[places.get(this.plan.fields[index]?.sourceName ?? '') ?? -1];
       const bytes = column === undefined ? 0 : cellBytes(column, 0, block.rows);
@@ -190,7 +200,12 @@ export class BatchDecoder {
       healed: this.healed,
       counts: this.counts,
       violations: this.violations,
+      release: () => this.release(),
     };
+  }
+
+  private release(): void {
+    if (this.options.reuse === true) giveMemory(this.plan.fields, this);
   }
 
   private carryIn(records: readonly RawRecord[]): void {

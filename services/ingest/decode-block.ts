@@ -33,7 +33,8 @@ export interface BlockPlace {
 export interface BlockTarget {
   readonly builders: readonly ColumnBuilder[];
   readonly meta: RowMeta;
-  keyId(key: KeyCell): number;
+  /** Numbers of keys from..to, each in its place. */
+  keyIds(keys: readonly KeyCell[], from: number, to: number, into: Int32Array): void;
   /** The key has parked events: its row goes the long way. */
   isParked(key: KeyCell): boolean;
   /** The long way. */
@@ -50,6 +51,11 @@ interface Parsed {
   readonly odd: (Cell | undefined)[] | null;
 }
 
+/** The last block: what V8 compiled for a form of objects goes when none of them is left. */
+const kept: { last: readonly unknown[] } = { last: [] };
+/** Of the block in hand. */
+let keyIds = new Int32Array(0);
+
 const NO_VALUES: Float64Array = new Float64Array(0);
 const NO_TEXT = { bytes: Buffer.alloc(0), starts: new Int32Array(0) };
 
@@ -58,7 +64,6 @@ export class BlockDecoder {
   private readonly probes = new Map<string, ColumnBuilder>();
   private readonly scratch: Float64Array[] = [];
   private readonly texts: Pick<BlockColumn, 'bytes' | 'starts'>[] = [];
-
   /** @param fast false: every row goes the long way */
   decode(block: RowBlock, place: BlockPlace, plan: TablePlan, target: BlockTarget, fast: boolean): void {
     const blockPlan = fast ? this.planOf(block, plan) : null;
@@ -71,6 +76,7 @@ export class BlockDecoder {
       applyRules(blockPlan, parsed, place, isFine);
       keysOf(blockPlan, plan, parsed, { place, isFine, keys, target });
     }
+    kept.last = [block, parsed];
     const long = this.longWay(block, place, target);
     for (let row = place.from; row < place.to;) {
       if (isFine[row] !== 1) {
@@ -275,7 +281,9 @@ function append(
   const { target, place, from, to } = at;
   for (const [index, column] of parsed.entries())
     appendColumn(target.builders[index] as ColumnBuilder, column, from, to);
-  target.meta.pushRead(block, { ...place, from, to }, (row) => target.keyId(at.keys[row] as KeyCell));
+  if (keyIds.length < to) keyIds = new Int32Array(block.rows);
+  target.keyIds(at.keys, from, to, keyIds);
+  target.meta.pushRead(block, { ...place, from, to }, keyIds);
 }
 
 function appendColumn(builder: ColumnBuilder, parsed: Parsed, from: number, to: number): void {

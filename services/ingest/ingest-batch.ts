@@ -87,4 +87,6 @@ export interface IngestBatch extends StreamBatch {
   readonly tablePlan: TablePlan;
   /** Where the batch ends; null on a topic without marks. */
   readonly mark: Mark | null;
+  /** Called when the batch is committed: nobody reads its columns any more. */
+  readonly release: () => void;
 }

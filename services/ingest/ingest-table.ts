@@ -222,6 +222,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
     decode: decoder(using),
     tablePlan: using,
     readBytesMax: options.readBytesMax,
+    reuse: true,
   });
 
   function begin({ from, to, bytesEstimate }: Planned): Promise<DecodedAhead | null> | null {

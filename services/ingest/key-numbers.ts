@@ -6,7 +6,8 @@ const TWO_32 = 4294967296;
 
 /** Whole numbers, which most keys are, have a table of their own: a Map keeps an object for each that is no small integer. */
 export class KeyNumbers {
-  readonly keys: KeyCell[] = [];
+  /** By number. */
+  keys: KeyCell[] = [];
   private readonly others = new Map<KeyCell, number>();
   /** Number of the key that stands in a slot, plus one; 0 = free. */
   private slots = new Int32Array(INITIAL_SLOTS);
@@ -22,6 +23,25 @@ export class KeyNumbers {
     this.others.set(key, made);
     this.keys.push(key);
     return made;
+  }
+
+  takeAll(keys: readonly KeyCell[], from: number, to: number, into: Int32Array): void {
+    for (let i = from; i < to; i++) into[i] = this.take(keys[i] as KeyCell);
+  }
+
+  /** Forgets every key, and keeps the memory. The list of keys is a new one: whoever has the old one keeps it. */
+  reset(): void {
+    this.keys = [];
+    this.others.clear();
+    this.slots.fill(0);
+    this.whole = 0;
+  }
+
+  /** Room for so many whole numbers. */
+  expect(count: number): void {
+    let size = this.slots.length;
+    while (size < count * 2) size *= 2;
+    if (size > this.slots.length) this.widen(size);
   }
 
   get(key: KeyCell): number | undefined {
@@ -53,10 +73,10 @@ export class KeyNumbers {
       if (slots[slot] === 0 || values[slot] === key) return slot;
   }
 
-  private widen(): void {
+  private widen(size = this.slots.length * 2): void {
     const { slots, values } = this;
-    this.slots = new Int32Array(slots.length * 2);
-    this.values = new Float64Array(slots.length * 2);
+    this.slots = new Int32Array(size);
+    this.values = new Float64Array(size);
     for (let i = 0; i < slots.length; i++) {
       if (slots[i] === 0) continue;
       const slot = this.slotOf(values[i] as number);

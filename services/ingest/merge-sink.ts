@@ -96,6 +96,7 @@ export function mergeSink(options: MergeSinkOptions): BatchSink<IngestBatch> {
       try {
         await commitPrepared(options, batch, batchId, { folded, prepared, table, ...state });
         tripWire.passed(batch);
+        batch.release();
         return;
       } catch (error) {
         // Another writer took a base away between prepare and commit: look again, and park what has none now.

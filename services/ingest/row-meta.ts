@@ -55,11 +55,11 @@ export class RowMeta {
     this.length = row + 1;
   }
 
-  /** Rows from..to of a block, each with its own ordinal and offset. */
+  /** Rows from..to of a block, each with its own ordinal and offset; `keyIds` by row of the block. */
   pushRead(
     block: RowBlock,
     place: { readonly partition: number; readonly base: bigint; readonly from: number; readonly to: number },
-    keyIdOf: (row: number) => number,
+    keyIds: Int32Array,
   ): void {
     const count = place.to - place.from;
     this.expect(count);
@@ -74,24 +74,11 @@ export class RowMeta {
     this.partitionValues.fill(place.partition, first, end);
     this.shapeValues.fill(block.shape.version, first, end);
     this.committedValues.fill(block.committedAtMicros, first, end);
-    // Offsets as two words: a bigint a row would be an allocation a row.
-    const words = new Uint32Array(this.offsetValues.buffer);
-    const offset = place.base + BigInt(place.from);
-    let low = Number(offset & 0xffff_ffffn);
-    let high = Number(offset >> 32n);
-    for (let i = 0; i < count; i++) {
-      this.ordValues[first + i] = firstOrd + i * ORD_STEP;
-      words[(first + i) * 2] = low;
-      words[(first + i) * 2 + 1] = high;
-      if (++low > 0xffff_ffff) {
-        low = 0;
-        high++;
-      }
-      const keyId = keyIdOf(place.from + i);
-      this.keyValues[first + i] = keyId;
-      if (keyId >= this.lastKinds.length) this.lastKinds = widerKinds(this.lastKinds, keyId);
-      this.lastKinds[keyId] = EventKind.upsert;
-    }
+    countUp(this.ordValues, first, end, firstOrd, ORD_STEP);
+    countOffsets(this.offsetValues, first, end, place.base + BigInt(place.from));
+    const ids = keyIds.subarray(place.from, place.to);
+    this.keyValues.set(ids, first);
+    this.lastKinds = markKinds(this.lastKinds, ids, EventKind.upsert);
     this.length = end;
   }
 
@@ -100,6 +87,12 @@ export class RowMeta {
     let { capacity } = this;
     while (capacity < this.length + rows) capacity *= 2;
     if (capacity > this.capacity) this.grow(capacity);
+  }
+
+  /** Forgets every row, and keeps the memory. */
+  reset(): void {
+    this.length = 0;
+    this.lastKinds.fill(NO_KIND);
   }
 
   /** Kind of a key's newest row, or NO_KIND. */
@@ -171,6 +164,35 @@ export class RowMeta {
     this.committedValues = wider(this.committedValues, new BigInt64Array(capacity));
     this.capacity = capacity;
   }
+}
+
+function countUp(into: Int32Array, from: number, to: number, first: number, step: number): void {
+  for (let i = from, value = first; i < to; i++, value += step) into[i] = value;
+}
+
+/** As two words: a bigint a row would be an allocation a row. */
+function countOffsets(into: BigInt64Array, from: number, to: number, first: bigint): void {
+  const words = new Uint32Array(into.buffer);
+  let low = Number(first & 0xffff_ffffn);
+  let high = Number(first >> 32n);
+  for (let i = from; i < to; i++) {
+    words[i * 2] = low;
+    words[i * 2 + 1] = high;
+    if (++low > 0xffff_ffff) {
+      low = 0;
+      high++;
+    }
+  }
+}
+
+function markKinds(kinds: Uint8Array<ArrayBuffer>, keyIds: Int32Array, kind: number): Uint8Array<ArrayBuffer> {
+  let wide = kinds;
+  for (let i = 0; i < keyIds.length; i++) {
+    const keyId = keyIds[i] as number;
+    if (keyId >= wide.length) wide = widerKinds(wide, keyId);
+    wide[keyId] = kind;
+  }
+  return wide;
 }
 
 function widerKinds(from: Uint8Array<ArrayBuffer>, keyId: number): Uint8Array<ArrayBuffer> {

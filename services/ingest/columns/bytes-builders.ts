@@ -69,6 +69,10 @@ abstract class BytesBuilder extends RowState {
     super.truncate(length);
     this.dataLength = this.offsets[this.length] ?? 0;
   }
+  override reset(): void {
+    super.reset();
+    this.dataLength = 0;
+  }
   protected vector(kind: 'utf8' | 'binary'): ColumnVector {
     return {
       kind,

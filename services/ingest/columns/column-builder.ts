@@ -20,6 +20,8 @@ export interface ColumnBuilder {
   appendAbsent(): void;
   /** Forgets every row from `length` on. */
   truncate(length: number): void;
+  /** Forgets every row, and keeps the memory: of a column that nobody reads any more. */
+  reset(): void;
   /** The column so far. Shares memory with the builder, which must not be appended to afterwards. */
   finish(): ColumnVector;
   /** Bit set = row not carried; null when every row carries the column. */
@@ -113,6 +115,14 @@ export abstract class RowState {
       if (((this.valid[row >> 3] ?? 0) & bit) === 0) this.nulls--;
       if (this.missing !== null && ((this.missing[row >> 3] ?? 0) & bit) !== 0) this.absents--;
     }
+  }
+
+  reset(): void {
+    this.length = 0;
+    this.valid.fill(0);
+    this.missing = null;
+    this.nulls = 0;
+    this.absents = 0;
   }
 
   protected validity(): Uint8Array | null {

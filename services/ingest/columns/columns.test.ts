@@ -126,3 +126,35 @@ test('rows taken back leave nothing behind', () => {
     expect([type, ...nulls]).toEqual([type, true, true, false]);
   }
 });
+
+test('a builder that was used before gives the same column as a new one', () => {
+  const cell = fc.oneof(fc.constant(null), fc.constant('absent' as const), fc.integer({ min: 0, max: 9 }));
+  const written: readonly (readonly [DeltaType, (n: number) => Cell])[] = [
+    ['boolean', (n) => n % 2 === 0],
+    ['integer', (n) => n],
+    ['long', (n) => n],
+    ['double', (n) => n / 4],
+    ['decimal(12,2)', (n) => `${n}.25`],
+    ['timestamp', (n) => `2024-01-01T00:00:0${n}Z`],
+    ['string', (n) => 'é'.repeat(n)],
+    [{ type: 'array', elementType: 'string', containsNull: true }, (n) => Array.from({ length: n }, () => String(n))],
+  ];
+  fc.assert(
+    fc.property(fc.constantFrom(...written), fc.array(cell), fc.array(cell), ([type, valueOf], before, after) => {
+      const fill = (cells: readonly (number | null | 'absent')[], builder = createColumnBuilder(type)) => {
+        for (const one of cells) {
+          if (one === 'absent') builder.appendAbsent();
+          else expect(builder.append(one === null ? null : valueOf(one))).toBe(true);
+        }
+        return builder;
+      };
+      const used = fill(before);
+      used.reset();
+      fill(after, used);
+      const made = fill(after);
+      expect(used.absent()).toEqual(made.absent());
+      expect(used.finish()).toEqual(made.finish());
+    }),
+    { numRuns: propertyRuns(200) },
+  );
+});

@@ -47,6 +47,10 @@ export class ListBuilder extends RowState implements ColumnBuilder {
     super.truncate(length);
     this.child.truncate(this.offsets[this.length] ?? 0);
   }
+  override reset(): void {
+    super.reset();
+    this.child.reset();
+  }
   finish(): ColumnVector {
     return {
       kind: 'list',

@@ -45,6 +45,10 @@ export class BooleanBuilder extends RowState implements ColumnBuilder {
     this.ensureRow();
     this.pushNull(true);
   }
+  override reset(): void {
+    super.reset();
+    this.values.fill(0);
+  }
   finish(): ColumnVector {
     return {
       kind: 'boolean',
