@@ -55,3 +55,12 @@ export function kindOfDuckType(duck: string): string {
   const nested = duck.endsWith('[]') ? 'LIST' : /^(?:STRUCT|MAP)\(/.exec(duck)?.[0];
   return nested ?? duck;
 }
+
+/** Whether a cast within a kind rounds: digits behind the point, floats to what is none or smaller, times to days. */
+export function narrows(from: string, to: string): boolean {
+  if (from === 'DOUBLE') return to !== 'DOUBLE';
+  if (from === 'FLOAT') return to !== 'FLOAT' && to !== 'DOUBLE';
+  return scaleOf(from) > scaleOf(to) || (to === 'DATE' && from !== 'DATE');
+}
+
+const scaleOf = (duck: string): number => Number(/^DECIMAL\(\d+,(\d+)\)$/.exec(duck)?.[1] ?? 0);

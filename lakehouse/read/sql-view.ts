@@ -19,13 +19,14 @@ import { usesType } from '../table/schema-walk.ts';
 import type { Snapshot } from '../table/snapshot.ts';
 import { TableError } from '../table/table-error.ts';
 import { quoteName, quoteText, type DuckDbSession } from './duckdb.ts';
-import { duckType, kindOfDuckType } from './duck-type.ts';
+import { duckType, kindOfDuckType, narrows } from './duck-type.ts';
 import { fetchTo, wantedBytes } from './fetch-columns.ts';
 import { dataFileError, vectorRows } from './file-rows.ts';
 import { partitionColumn } from './partition-column.ts';
 import { scan } from './scan.ts';
 import { canSkip, type Condition } from './skip-files.ts';
 import { SqlError } from './sql-error.ts';
+import { mixesTextAndBytes } from './stored-bytes.ts';
 
 /** Local disk that fetched and converted files may take, of all tables of a session. */
 export interface DiskBudget {
@@ -87,15 +88,17 @@ export async function createView(
   }
   const fields = whole.schema.fields.filter(({ name }) => wanted === null || wanted.has(name.toLowerCase()));
   const snapshot = { ...whole, schema: { ...whole.schema, fields } };
-  if (await mustConvert(whole, fields, files)) {
+  const readAnew = async (): Promise<void> => {
     const paths = await convert(whole, fields, where, id, budget);
     await session.run(
       `CREATE OR REPLACE VIEW ${view} AS SELECT ${await columnList(session, snapshot, paths, new Set())} FROM ${readParquet(paths)}`,
     );
-    return;
-  }
+  };
+  if (await mustConvert(whole, fields, files)) return readAnew();
   const paths = await localPaths(snapshot, files, id, budget, wanted);
   const partitions = new Set(snapshot.metadata.partitionColumns);
+  const stored = fields.filter(({ name }) => !partitions.has(name));
+  if (await mixesTextAndBytes(session, paths, stored)) return readAnew();
   const joins: string[] = [];
   if (partitions.size > 0) {
     await createPartitions(session, snapshot, files, id);
@@ -131,7 +134,8 @@ async function columnList(
       if (partitions.has(field.name)) return `${partitionValue(field, `f.p${i}`)} AS ${name}`;
       const found = inFiles.get(field.name.toLowerCase());
       if (found === undefined) return `NULL::${type} AS ${name}`;
-      if (kindOfDuckType(found) !== kindOfDuckType(type)) throw otherType(snapshot, field, found);
+      if (kindOfDuckType(found) !== kindOfDuckType(type) || narrows(found, type))
+        throw otherType(snapshot, field, found);
       return found === type ? `${name} AS ${name}` : `CAST(${name} AS ${type}) AS ${name}`;
     })
     .join(', ');
