@@ -96,6 +96,12 @@ describe('canSkip', () => {
     expect(by(null, { path: ['v'], is: '=', value: 1n })).toBe(true);
   });
 
+  it('takes a float that partitions as its text and as the float that it stands for', () => {
+    const by = (value: number): boolean =>
+      canSkip(table('float', ['v']), fileOf(null, { v: '1.0E-7' }), [{ path: ['v'], is: '=', value }]);
+    expect([by(1e-7), by(Math.fround(1e-7)), by(1.1e-7)]).toEqual([false, false, true]);
+  });
+
   it('keeps a file without statistics, with broken ones, or asked about an unknown column', () => {
     const condition: Condition = { path: ['v'], is: '=', value: 5n };
     for (const stats of [null, '', '{', '{"numRecords":"x"}', '{"numRecords":1,"minValues":{"v":"zzz"}}'])

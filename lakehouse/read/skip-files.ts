@@ -117,7 +117,11 @@ function skipByPartition(type: DeltaType, text: string | null, condition: Condit
   if (isNull) return true;
   if (isNullCondition(condition)) return false;
   const value = valueOf(type, text);
-  return value !== null && outsideRange(value, value, condition);
+  if (value === null) return false;
+  if (type !== 'float' || typeof value !== 'number') return outsideRange(value, value, condition);
+  // The text of a float, and the float that it stands for.
+  const stored = Math.fround(value);
+  return outsideRange(Math.min(value, stored), Math.max(value, stored), condition);
 }
 
 function skipByStats(type: DeltaType, names: readonly string[], stats: FileStats, condition: Condition): boolean {
