@@ -49,8 +49,7 @@ export function mentionedNames(statement: unknown): ReadonlySet<string> | null {
     if (node['type'] === 'STAR' || node['type'] === 'POSITIONAL_REFERENCE' || node['ref_type'] === 'NATURAL')
       all = true;
     if (node['type'] === 'BASE_TABLE') {
-      // Columns renamed by position: their own names do not stand in the query.
-      if (Array.isArray(node['column_name_alias']) && node['column_name_alias'].length > 0) all = true;
+      if (isRenamed(node)) all = true;
       for (const name of [node['table_name'], node['alias']])
         if (typeof name === 'string') rows.add(name.toLowerCase());
     }
@@ -76,13 +75,18 @@ export function testsByTable(statement: unknown): ReadonlyMap<string, readonly C
   walk(statement, (node) => {
     if (node['type'] === 'BASE_TABLE') named.set(tableKey(node), (named.get(tableKey(node)) ?? 0) + 1);
     const from = node['from_table'];
-    if (node['type'] !== 'SELECT_NODE' || !isNode(from) || from['type'] !== 'BASE_TABLE') return;
+    if (node['type'] !== 'SELECT_NODE' || !isNode(from) || from['type'] !== 'BASE_TABLE' || isRenamed(from)) return;
     const names = [from['table_name'], from['alias']].map((name) =>
       typeof name === 'string' ? name.toLowerCase() : '',
     );
     tests.set(tableKey(from), conjuncts(node['where_clause'], names));
   });
   return new Map([...tests].filter(([table]) => named.get(table) === 1));
+}
+
+/** `t AS x(a, b)`: columns have other names by position, and a name may be another column's than the table's. */
+function isRenamed(table: Node): boolean {
+  return Array.isArray(table['column_name_alias']) && table['column_name_alias'].length > 0;
 }
 
 function tableKey(node: Node): string {

@@ -3,8 +3,10 @@ import { columnFrom, type Cell } from '../../test/support/column-from.ts';
 import { encodeParquet } from '../parquet/encode.ts';
 import { createMemoryStore } from '../store/memory-store.ts';
 import { commitKey } from '../table/log-files.ts';
+import { createTable } from '../table/create.ts';
 import type { DeltaType, StructField } from '../table/schema.ts';
 import { openSnapshot } from '../table/snapshot.ts';
+import { appendBatch } from '../write/append-batch.ts';
 import { runSql } from './sql.ts';
 
 /** Written by pyarrow 22: `n` int32 (1, -2, 2147483647) and `d` int64 (NULL, 1, 2), both BYTE_STREAM_SPLIT. */
@@ -20,7 +22,7 @@ const SPLIT_INTEGERS = Buffer.from(
 
 const field = (name: string, type: DeltaType): StructField => ({ name, type, nullable: true, metadata: {} });
 
-/** All rows of `SELECT *` over one table of these files. */
+/** Rows of a query over one table `t` of these files. */
 async function rowsOf(fields: readonly StructField[], files: readonly Uint8Array[]): Promise<unknown[]> {
   const store = createMemoryStore();
   const adds = files.map((bytes, at) => ({
@@ -81,4 +83,19 @@ describe('files of another type than the table', () => {
       code: 'DATA_FILE_CORRUPT',
     });
   });
+});
+
+it('a filter leaves files out by the column that the query calls so, not by one of that name', async () => {
+  const schema = { type: 'struct' as const, fields: [field('a', 'long'), field('b', 'long')] };
+  const table = await createTable(createMemoryStore(), { schema });
+  const columns = [columnFrom('long', [1n]), columnFrom('long', [9n])];
+  const { snapshot } = await appendBatch(table, { rowCount: 1, names: ['a', 'b'], columns });
+  const count = (query: string): Promise<unknown> =>
+    runSql(query, { resolve: () => Promise.resolve(snapshot) }, async ({ rows }) => {
+      for await (const [row] of (await rows()).rows) return row?.[0];
+      return null;
+    });
+  expect(await count('SELECT count(*) FROM t x(b, a) WHERE a > 5')).toBe('1');
+  expect(await count('SELECT count(*) FROM t x(b, a) WHERE x.a > 5')).toBe('1');
+  expect(await count('SELECT count(*) FROM t WHERE a > 5')).toBe('0');
 });
