@@ -126,7 +126,8 @@ async function writeTemp(key: string, target: string, body: Uint8Array): Promise
       }
     }
   } catch (error) {
-    await rm(temp, { force: true });
+    // What failed first is what the user has to mend.
+    await rm(temp, { force: true }).catch(() => undefined);
     throw wrap(error, key, 'write');
   }
 }
@@ -268,6 +269,15 @@ const CODES: Readonly<Record<string, StoreErrorCode>> = {
 function wrap(error: unknown, key: string, action: string): StoreError {
   if (error instanceof StoreError) return error;
   const code = codeOf(error);
+  if (code === 'ENOTDIR' && action === 'write')
+    return new StoreError(
+      'STORE_CONTAINER_MISSING',
+      key,
+      `cannot write "${key}": a file stands where its folder must be`,
+      {
+        cause: error,
+      },
+    );
   const kind = (code === null ? undefined : CODES[code]) ?? 'STORE_UNAVAILABLE';
   return new StoreError(kind, key, `cannot ${action} "${key}": ${code ?? 'unknown error'}`, { cause: error });
 }

@@ -1,6 +1,6 @@
 /** Builds the parts of a running pipeline from the configuration: reader, stream, or both in one process. */
 import { randomUUID } from 'node:crypto';
-import { mkdirSync } from 'node:fs';
+
 import { join, resolve } from 'node:path';
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import { probeConditionalPut } from '../../lakehouse/store/probe.ts';
@@ -28,7 +28,7 @@ import { foreignTables } from './assemble/foreign-tables.ts';
 import { checkAgainstLog, checkAgainstSource } from './assemble/contract-check.ts';
 import { startStandingReader } from './standing-reader.ts';
 import { claimLake, IDENTITY_KEY, identityOf } from './assemble/identity.ts';
-import { takeStateFolder } from './assemble/state-folder.ts';
+import { makeStateFolder, takeStateFolder } from './assemble/state-folder.ts';
 import { readDifferences, type FoundDifferences } from './found-differences.ts';
 import { readPaused } from './paused-tables.ts';
 import { lakeFloor } from './assemble/lake-floor.ts';
@@ -88,7 +88,7 @@ export interface Pipeline {
 /** @throws the signal's reason when it is aborted meanwhile; then nothing is left behind */
 export async function startPipeline(options: PipelineOptions): Promise<Pipeline> {
   const { config, parts, logger, metrics, signal } = options;
-  mkdirSync(config.state, { recursive: true });
+  makeStateFolder(config.state);
   const counts = noCounts();
   const undo: (() => Promise<unknown>)[] = [];
   try {

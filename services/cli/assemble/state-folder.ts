@@ -1,6 +1,7 @@
 /** Workers on one machine may be started with one configuration: each takes a state folder of its own, an old one if it can. */
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { accessSync, constants, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { ConfigError } from '../../runtime/errors.ts';
 
 export interface StateFolder {
   readonly path: string;
@@ -8,6 +9,21 @@ export interface StateFolder {
 }
 
 const NOTE = 'worker.pid';
+
+/** @throws ConfigError naming the folder: in a container it is often another user's volume */
+export function makeStateFolder(state: string): void {
+  try {
+    mkdirSync(state, { recursive: true });
+    accessSync(state, constants.W_OK);
+  } catch (cause) {
+    const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown error';
+    throw new ConfigError(
+      `state: the folder ${state} cannot be used: ${code}`,
+      'let the user of this process write there, or set state to another folder',
+      cause,
+    );
+  }
+}
 
 /** `<state>` itself where nobody else uses it, else `<state>/worker-1`, … What is in it can be rebuilt. */
 export function takeStateFolder(state: string): StateFolder {

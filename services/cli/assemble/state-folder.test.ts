@@ -1,0 +1,26 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { openStore } from '../../../lakehouse/store/open-store.ts';
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
+import { makeStateFolder } from './state-folder.ts';
+
+const file = join(temporaryFolder('state-folder'), 'file');
+writeFileSync(file, '');
+
+it('a state folder that cannot be made is a fault of the configuration, named with the folder', () => {
+  expect(() => makeStateFolder(join(file, 'state'))).toThrow(
+    expect.objectContaining({ exit: 2, message: expect.stringMatching(/state: the folder .*file\/state.*ENOTDIR/) }),
+  );
+});
+
+it('so is a lake whose path leads through a file', async () => {
+  const lake = openStore(join(file, 'lake'));
+  const refused = {
+    code: 'STORE_CONTAINER_MISSING',
+    message: expect.stringContaining('a file stands where its folder'),
+  };
+  await expect(lake.put('a/b', Buffer.from('x'))).rejects.toMatchObject(refused);
+  await expect(lake.putIfAbsent('a/b', Buffer.from('x'))).rejects.toMatchObject(refused);
+  await lake.close();
+});
