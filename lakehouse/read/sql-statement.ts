@@ -34,11 +34,8 @@ export async function parseSelect(session: DuckDbSession, sql: string): Promise<
   if (tree.statements?.length !== 1)
     throw new SqlError('SQL_INVALID', `one SELECT is wanted, these are ${tree.statements?.length ?? 0} statements`);
   const found = new Map<string, TableName>();
-  const withNames = new Set<string>();
-  collect(tree.statements, found, withNames);
-  const tables = [...found.values()].filter(
-    ({ schema, name }) => !(schema === null && withNames.has(name.toLowerCase())) && !SYSTEM.has(schema ?? ''),
-  );
+  collect(tree.statements, found, new Set());
+  const tables = [...found.values()].filter(({ schema }) => !SYSTEM.has(schema ?? ''));
   const tests = testsByTable(tree.statements);
   return {
     text: await session.text('SELECT json_deserialize_sql(?::JSON)', serialized),
@@ -48,18 +45,30 @@ export async function parseSelect(session: DuckDbSession, sql: string): Promise<
   };
 }
 
-function collect(value: unknown, found: Map<string, TableName>, withNames: Set<string>): void {
+/** `inScope`: names that stand for a WITH query here, in lower case. In such a query its own name is a table's, if it is not recursive. */
+function collect(value: unknown, found: Map<string, TableName>, inScope: ReadonlySet<string>): void {
   if (Array.isArray(value)) {
-    for (const item of value) collect(item, found, withNames);
+    for (const item of value) collect(item, found, inScope);
     return;
   }
   if (typeof value !== 'object' || value === null) return;
   const node = value as Readonly<Record<string, unknown>>;
   if (node['type'] === 'BASE_TABLE' && typeof node['table_name'] === 'string') {
+    const name = node['table_name'];
     const schema = typeof node['schema_name'] === 'string' && node['schema_name'] !== '' ? node['schema_name'] : null;
-    found.set(`${schema ?? ''}.${node['table_name']}`.toLowerCase(), { schema, name: node['table_name'] });
+    if (schema !== null || !inScope.has(name.toLowerCase()))
+      found.set(`${schema ?? ''}.${name}`.toLowerCase(), { schema, name });
   }
-  const named = (node['cte_map'] as { readonly map?: readonly { readonly key?: unknown }[] } | undefined)?.map ?? [];
-  for (const { key } of named) if (typeof key === 'string') withNames.add(key.toLowerCase());
-  for (const member of Object.values(node)) collect(member, found, withNames);
+  const { cte_map: queries, ...members } = node;
+  const names = new Set(inScope);
+  if (node['type'] === 'RECURSIVE_CTE_NODE' && typeof node['cte_name'] === 'string')
+    names.add(node['cte_name'].toLowerCase());
+  const named = (
+    queries as { readonly map?: readonly { readonly key?: unknown; readonly value?: unknown }[] } | undefined
+  )?.map;
+  for (const { key, value: query } of named ?? []) {
+    collect(query, found, names);
+    if (typeof key === 'string') names.add(key.toLowerCase());
+  }
+  for (const member of Object.values(members)) collect(member, found, names);
 }

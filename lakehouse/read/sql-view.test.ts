@@ -85,7 +85,7 @@ describe('files of another type than the table', () => {
   });
 });
 
-it('a filter leaves files out by the column that the query calls so, not by one of that name', async () => {
+it('names mean what the query says: columns renamed by position, and WITH queries', async () => {
   const schema = { type: 'struct' as const, fields: [field('a', 'long'), field('b', 'long')] };
   const table = await createTable(createMemoryStore(), { schema });
   const columns = [columnFrom('long', [1n]), columnFrom('long', [9n])];
@@ -98,4 +98,8 @@ it('a filter leaves files out by the column that the query calls so, not by one 
   expect(await count('SELECT count(*) FROM t x(b, a) WHERE a > 5')).toBe('1');
   expect(await count('SELECT count(*) FROM t x(b, a) WHERE x.a > 5')).toBe('1');
   expect(await count('SELECT count(*) FROM t WHERE a > 5')).toBe('0');
+  expect(await count('WITH t AS (SELECT b AS a FROM t) SELECT count(*) FROM t WHERE a > 5')).toBe('1');
+  expect(await count('WITH u AS (FROM t), v AS (FROM u) SELECT count(*) FROM v JOIN u USING (a)')).toBe('1');
+  const recursive = 'WITH RECURSIVE t AS (SELECT 1 n UNION ALL SELECT n + 1 FROM t WHERE n < 5) SELECT count(*) FROM t';
+  expect(await count(recursive)).toBe('5');
 });
