@@ -153,7 +153,8 @@ async function append(
 
 function addToLane(state: WriterState, lanes: Lanes, record: OutgoingRecord): void {
   const { index, options } = state;
-  const bytes = (record.rest ?? []).reduce((sum, part) => sum + part.length, record.value?.length ?? 0);
+  let bytes = record.value?.length ?? 0;
+  if (record.rest !== undefined) for (const part of record.rest) bytes += part.length;
   if (bytes > options.recordBytesMax) {
     throw new LogError(
       'LOG_RECORD_TOO_LARGE',
