@@ -1,6 +1,5 @@
 /** Builds the parts of a running pipeline from the configuration: reader, stream, or both in one process. */
 import { randomUUID } from 'node:crypto';
-
 import { join, resolve } from 'node:path';
 import type { ObjectStore } from '../../lakehouse/store/store.ts';
 import { probeConditionalPut } from '../../lakehouse/store/probe.ts';
@@ -328,8 +327,7 @@ async function openIngest(
       await assertNotBuilt(lake, { schema, table });
       await settleSwap(await replayParts(config, { lake, log }, options.failpoint), { schema, table });
     },
-    onProgress(progress, result) {
-      const table = progress.name;
+    onProgress(progress, result, table) {
       metrics.streamBatches.inc({ table });
       metrics.streamBatchSeconds.observe({ table }, progress.durationMs.triggerExecution / 1000);
       for (const [outcome, rows] of Object.entries(result.ledger)) {

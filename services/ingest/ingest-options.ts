@@ -60,7 +60,8 @@ export interface IngestOptions {
   readonly requestRows?: RequestRows;
   /** Finishes what was begun on a table (`schema.table`) and killed, before its position is read. */
   readonly beforeTable?: (schema: string, table: string) => Promise<void>;
-  readonly onProgress?: (progress: QueryProgress, result: SinkResult) => void;
+  /** `id`: `schema.table`; the query's own name begins with the pipeline's. */
+  readonly onProgress?: (progress: QueryProgress, result: SinkResult, id: string) => void;
   readonly onQueryProgress?: (progress: QueryProgress) => void;
   readonly onFailure?: (failure: Failure) => void;
   /** Feed failures (log unreachable): the pipeline goes on trying. */

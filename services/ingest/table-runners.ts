@@ -128,7 +128,7 @@ export function createTableRunners(parts: TableRunnersOptions): TableRunners {
       requestRows: options.requestRows ?? null,
       publish: publisher === null ? null : (records) => publisher.publish(records),
       failpoint,
-      onProgress: (progress, result) => options.onProgress?.(progress, result),
+      onProgress: (progress, result) => options.onProgress?.(progress, result, `${schema}.${table}`),
     });
     const { beforeTable } = options;
     if (beforeTable === undefined) return ingest;

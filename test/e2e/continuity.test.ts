@@ -316,6 +316,11 @@ schema:
       /[1-9]/.test((await metric('sluice_verify_mismatches_total')).split(' ')[1] ?? ''),
     );
     expect(await metric('sluice_verify_coverage_ratio')).toMatch(/ 1$/);
+    // Alerts join metrics by this label: one table has one name in all of them.
+    const text = await pipeline.metrics();
+    const labelled = [...text.matchAll(/^(sluice_\w+)\{.*?\btable="([^"]*)"/gm)];
+    expect(new Set(labelled.map(([, name]) => name))).toContain('sluice_stream_batches_total');
+    expect(labelled.map(([, , table]) => table).filter((table) => table?.startsWith('public.') !== true)).toEqual([]);
     walking.kill('SIGTERM');
     const { code, out } = await walking.ended;
     expect(code).toBe(1);
