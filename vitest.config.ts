@@ -23,6 +23,8 @@ export default defineConfig({
           exclude: ['test/architecture.test.ts'],
           pool: 'forks',
           maxWorkers: 2,
+          // After the unit tests where both run: vitest wants it said when the numbers of workers differ.
+          sequence: { groupOrder: 1 },
           globalSetup: ['./test/support/server-keeper.ts'],
           testTimeout: 120_000,
           hookTimeout: 180_000,
