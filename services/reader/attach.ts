@@ -112,7 +112,9 @@ async function prepare(
   options: ReaderOptions,
   { signal, created }: { readonly signal: AbortSignal; readonly created: CreatedObjects },
 ): Promise<Prepared> {
-  const all = await selectTables(session, options.tables, options.logKind);
+  const saved = await loadReaderState(options.log.reader, options.name);
+  const known = saved.position === null ? null : saved.tables;
+  const all = await selectTables(session, options.tables, options.logKind, known ?? []);
   for (const { schema, table, error } of all.refused) {
     options.logger.error({ table: `${schema}.${table}`, code: error.code, remedy: error.remedy }, error.message);
   }
@@ -123,8 +125,6 @@ async function prepare(
       remedy: 'correct source.tables (globs on schema.table), or create the tables first',
     });
   }
-  const saved = await loadReaderState(options.log.reader, options.name);
-  const known = saved.position === null ? null : saved.tables;
   const published = await publishSelected(session, options, all, known);
   const { publication, added, selected, announced } = published;
   created.publication = published.created;

@@ -29,16 +29,26 @@ export async function selectTables(
   session: SourceSession,
   globs: readonly string[],
   logKind: LogKind,
+  known: readonly TableState[] = [],
 ): Promise<SelectedTables> {
   const all = await listTables(session);
   return select(
     all.filter(({ schema, table }) => matchesGlobs(globs, schema, table)),
     logKind,
+    known,
   );
 }
 
-/** Of tables that are wanted together. Of two that the lake could not keep apart neither is taken: which one stands there is not known. */
-export function select(tables: readonly SourceTable[], logKind: LogKind): SelectedTables {
+/**
+ * Of tables that are wanted together. Of two that the lake could not keep apart, the one that is followed already stays; where
+ * none is, neither is taken: which one stands there is not known.
+ */
+export function select(
+  tables: readonly SourceTable[],
+  logKind: LogKind,
+  known: readonly TableState[] = [],
+): SelectedTables {
+  const followed = new Set(known.flatMap(({ oid, phase }) => (phase === 'removed' ? [] : [oid])));
   const refused: RefusedTable[] = [];
   const whole: SourceTable[] = [];
   const refuse = ({ schema, table }: SourceTable, error: ReaderError): void =>
@@ -48,8 +58,9 @@ export function select(tables: readonly SourceTable[], logKind: LogKind): Select
     if (error === null) whole.push(table);
     else refuse(table, error);
   }
+  const standing = whole.filter(({ oid }) => followed.has(oid));
   const taken = whole.filter((table) => {
-    const error = nameClash(table, whole, logKind);
+    const error = nameClash(table, followed.has(table.oid) ? standing : whole, logKind);
     if (error !== null) refuse(table, error);
     return error === null;
   });
