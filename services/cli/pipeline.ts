@@ -26,7 +26,7 @@ import type { Metrics } from '../runtime/metrics.ts';
 import { foreignTables } from './assemble/foreign-tables.ts';
 import { checkAgainstLog, checkAgainstSource } from './assemble/contract-check.ts';
 import { startStandingReader } from './standing-reader.ts';
-import { claimLake, IDENTITY_KEY, identityOf } from './assemble/identity.ts';
+import { claimLake, IDENTITY_KEY, identityOf, readIdentity } from './assemble/identity.ts';
 import { makeStateFolder, takeStateFolder } from './assemble/state-folder.ts';
 import { readDifferences, type FoundDifferences } from './found-differences.ts';
 import { readPaused } from './paused-tables.ts';
@@ -205,13 +205,17 @@ async function dropUnusedSlot(source: PostgresSource, log: EventLog, config: Con
 }
 
 /**
- * A first start that ended before it made its publication takes its identity back: whoever makes the publication now owns it,
- * and teardown must not drop it.
+ * A first start that left nothing of its own at the source takes its identity back: whoever makes the publication now owns it,
+ * so that teardown must not drop it, and the next start may have another name.
  */
 async function forgetUnused(source: PostgresSource, lake: ObjectStore, config: Config): Promise<void> {
   const session = await source.session('unused identity');
   try {
-    if ((await findPublication(session, config.source.publication)) === null) await lake.delete([IDENTITY_KEY]);
+    const { slot, publication } = config.source;
+    const made = (await readIdentity(lake))?.madePublication === true;
+    const left =
+      (await findSlot(session, slot)) !== null || (made && (await findPublication(session, publication)) !== null);
+    if (!left) await lake.delete([IDENTITY_KEY]);
   } finally {
     await session.close();
   }

@@ -109,6 +109,35 @@ suite('start and stop of a service', () => {
   );
 
   it(
+    'may have another name after a start that came to nothing, and shows what a teardown would drop while it runs',
+    { timeout: 180_000 },
+    async () => {
+      const { cwd, port, options } = await place('nam', 'lake: {uri: ./lake}');
+      await query(
+        `create table nam (id int primary key); insert into nam values (1);
+         create publication sluice_nam for table nam with (publish = 'insert')`,
+      );
+      expect((await runSluice(['run', '--available-now'], options)).err).toContain('SLU-2023');
+      const file = join(cwd, 'sluice.yaml');
+      writeFileSync(file, readFileSync(file, 'utf8').replace('name: nam', 'name: other'));
+      const service = startSluice(['run'], options);
+      try {
+        await up(port);
+        await waitFor('its slot', async () => (await get(port, '/readyz')).status === 200, { deadlineMs: 60_000 });
+        expect(await runSluice(['teardown'], options)).toMatchObject({
+          code: 0,
+          out: expect.stringMatching(/would drop replication slot sluice_other \(in use by process \d+: stop /),
+        });
+        expect(await runSluice(['teardown', '--yes'], options)).toMatchObject({ code: 3 });
+        expect((await get(port, '/readyz')).status).toBe(200);
+      } finally {
+        await ends(service);
+      }
+      expect(await runSluice(['teardown', '--yes'], options)).toMatchObject({ code: 0 });
+    },
+  );
+
+  it(
     'stays up when its slot was lost before its start, says so, and is mended by the command that it names',
     { timeout: 180_000 },
     async () => {

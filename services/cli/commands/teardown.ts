@@ -53,7 +53,7 @@ async function teardown(flags: Flags, context: CliContext): Promise<ExitCode> {
     const left = session === null ? null : await adoptedSlot(config, session, lake);
     const log = await logSteps(config, reload, session);
     const steps = [
-      ...(session === null ? [] : await sourceSteps(config, session, lake, flags.adopted === true)),
+      ...(session === null ? [] : await sourceSteps(config, session, lake, flags)),
       ...log.steps,
       ...stateSteps(config, context.cwd),
       ...(await lakeSteps(lake, flags.tables === true)),
@@ -79,20 +79,20 @@ async function sourceSteps(
   config: Config,
   session: SourceSession,
   lake: ObjectStore,
-  adopted: boolean,
+  { yes, adopted }: Flags,
 ): Promise<Step[]> {
   const steps: Step[] = [];
   const identity = await readIdentity(lake);
   const slot = await findSlot(session, config.source.slot);
   if (slot !== null && slot.plugin === 'pgoutput') {
-    if (slot.active) {
-      throw new SluiceError('SLOT_IN_USE', `slot ${slot.name} is in use by process ${slot.activePid ?? 0}`, {
-        exit: ExitCode.environment,
-        remedy: 'stop `sluice run` (or `sluice reader`) first',
-      });
+    const inUse = `in use by process ${slot.activePid ?? 0}`;
+    const remedy = 'stop `sluice run` (or `sluice reader`) first';
+    if (slot.active && yes === true)
+      throw new SluiceError('SLOT_IN_USE', `slot ${slot.name} is ${inUse}`, { exit: ExitCode.environment, remedy });
+    if (identity?.adoptedSlot !== true || adopted === true) {
+      const what = `replication slot ${slot.name}${slot.active ? ` (${inUse}: ${remedy})` : ''}`;
+      steps.push({ what, run: async () => void (await dropSlot(session, slot.name)) });
     }
-    if (identity?.adoptedSlot !== true || adopted)
-      steps.push({ what: `replication slot ${slot.name}`, run: async () => void (await dropSlot(session, slot.name)) });
   }
   const publication = await findPublication(session, config.source.publication);
   const ours = identity?.madePublication === true && identity.publication === config.source.publication;
