@@ -326,7 +326,8 @@ export async function createRun(path: string, countMax: number, filtered = true)
   const pagesMax = Math.ceil(countMax / PAGE_ENTRIES);
   const fences = new Uint32Array(pagesMax);
   const crcs = new Uint32Array(pagesMax);
-  const buffer = new Uint32Array((WRITE_PAGES * PAGE_BYTES) / 4);
+  const room = Math.min(WRITE_PAGES, Math.max(1, pagesMax)) * PAGE_ENTRIES;
+  const buffer = new Uint32Array(room * ENTRY_WORDS);
   const bytes = Buffer.from(buffer.buffer);
   let buffered = 0;
   let count = 0;
@@ -346,13 +347,13 @@ export async function createRun(path: string, countMax: number, filtered = true)
   return {
     async append(entries, n) {
       for (let done = 0; done < n;) {
-        const take = Math.min(n - done, WRITE_PAGES * PAGE_ENTRIES - buffered);
+        const take = Math.min(n - done, room - buffered);
         buffer.set(entries.subarray(done * ENTRY_WORDS, (done + take) * ENTRY_WORDS), buffered * ENTRY_WORDS);
         if (filtered) addToBloom(bloom, entries, done, done + take);
         done += take;
         buffered += take;
         count += take;
-        if (buffered === WRITE_PAGES * PAGE_ENTRIES) await flush();
+        if (buffered === room) await flush();
       }
     },
     async finish() {

@@ -55,7 +55,10 @@ interface Cursor {
   next: number;
 }
 
-/** Merges into `append` (sorted blocks), giving way to other work again and again; memory is half a megabyte a source. */
+/** Entries that a buffer has room for: a block, or all there are, as hundreds of small tables may be merged at once. */
+const roomFor = (entries: number): number => Math.min(BLOCK_ENTRIES, Math.max(1, entries)) * ENTRY_WORDS;
+
+/** Merges into `append` (sorted blocks), giving way to other work again and again; memory is at most half a megabyte a source. */
 export async function mergeRuns(
   sources: readonly MergeSource[],
   rules: MergeRules,
@@ -64,7 +67,7 @@ export async function mergeRuns(
   const merging: Merging = {
     cursors: sources.map(openCursor),
     rules,
-    out: new Uint32Array(BLOCK_ENTRIES * ENTRY_WORDS),
+    out: new Uint32Array(roomFor(sources.reduce((sum, { count }) => sum + count, 0))),
     written: 0,
     last: new Uint32Array(HASH_WORDS),
     lastSource: null,
@@ -128,7 +131,7 @@ function mergeStep(merging: Merging): boolean {
 }
 
 function openCursor(source: MergeSource): Cursor {
-  const cursor = { source, block: new Uint32Array(BLOCK_ENTRIES * ENTRY_WORDS), at: 0, end: 0, next: 0 };
+  const cursor = { source, block: new Uint32Array(roomFor(source.count)), at: 0, end: 0, next: 0 };
   refill(cursor);
   return cursor;
 }
