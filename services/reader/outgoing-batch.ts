@@ -50,8 +50,9 @@ export interface RecordPlace {
 
 export function addRecord(batch: OutgoingBatch, encoded: EncodedRecord, place: RecordPlace, claims: ClaimStore): void {
   let { value } = encoded;
-  if (value.length > claims.recordBytesMax) value = claimCheck(batch, encoded, place, claims);
+  // A value that goes by claim check counts whole: it is held until it is stored, and again by whoever reads the record.
   batch.bytes += value.length;
+  if (value.length > claims.recordBytesMax) value = claimCheck(batch, encoded, place, claims);
   batch.rows++;
   const { key, header } = encoded;
   const { topic, partition } = place;

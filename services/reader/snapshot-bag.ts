@@ -7,6 +7,7 @@
  *   3. the deletes that waited (bag-load.ts), and the table streams.
  * The snapshot ends with its session: after a kill the load begins anew, with the clear mark.
  */
+import { firstFetch, nextFetch } from './fetch-rows.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { rowEventAt, type MutableRowEvent, type RowEvent } from '../log/row-event.ts';
 import { CellKind } from '../log/tuple.ts';
@@ -34,7 +35,6 @@ export interface BagPorts extends ClearPorts {
 
 type Outcome = 'ok' | 'again';
 
-const FETCH_ROWS = 4_000;
 /** Deletes of one mark. */
 const DELETES_PER_MARK = 20_000;
 const SNAPSHOT_TRIES = 20;
@@ -68,8 +68,9 @@ async function loadBag(ports: BagPorts, session: SourceSession, plan: TablePlan)
     // Behind the DECLARE, which holds a lock: a heap that was rewritten since would show other rows than the snapshot's.
     for (const heap of plan.heaps)
       if ((await relfilenodeOf(session, heap.oid)) !== heap.relfilenode) return await later(ports);
+    const fetched = { rows: 0, bytes: 0, widest: 0 };
     for (let more = true; more;) {
-      const rows = await fetchRows(ports, session);
+      const rows = await fetchRows(ports, session, fetched);
       more = rows.more;
       await ports.failpoint('during-snapshot-chunk');
       if ((await writeRows(ports, marks, plan, load, rows)) === 'again') return await later(ports);
@@ -143,17 +144,28 @@ interface BagRows {
   readonly more: boolean;
 }
 
-async function fetchRows(ports: BagPorts, session: SourceSession): Promise<BagRows> {
+/** @param seen of the whole load so far; what is fetched here is added */
+async function fetchRows(
+  ports: BagPorts,
+  session: SourceSession,
+  seen: { rows: number; bytes: number; widest: number },
+): Promise<BagRows> {
   const buffers: Buffer[] = [];
   const starts: number[] = [];
   let bytes = 0;
   for (;;) {
-    const fetched = await session.rows(`FETCH ${FETCH_ROWS} FROM bag`, (buffer, start, end) => {
+    const wanted =
+      seen.rows === 0 ? firstFetch(null, ports.chunkBytesMax) : nextFetch(seen, ports.chunkBytesMax, bytes);
+    const fetched = await session.rows(`FETCH ${wanted} FROM bag`, (buffer, start, end) => {
+      const length = end - start;
       buffers.push(buffer);
       starts.push(start);
-      bytes += end - start;
+      bytes += length;
+      seen.rows++;
+      seen.bytes += length;
+      seen.widest = Math.max(seen.widest, length);
     });
-    if (fetched < FETCH_ROWS) return { buffers, starts, more: false };
+    if (fetched < wanted) return { buffers, starts, more: false };
     if (buffers.length >= ports.chunkRows || bytes >= ports.chunkBytesMax) return { buffers, starts, more: true };
   }
 }

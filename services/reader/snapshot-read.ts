@@ -8,6 +8,7 @@ import { createTuple, type MutableTuple } from './pgoutput/read-tuple.ts';
 import { ReaderError } from './reader-error.ts';
 import type { SourceSession } from './source.ts';
 import { quoteIdent, quoteTable } from './sql-text.ts';
+import { firstFetch, nextFetch } from './fetch-rows.ts';
 import { createRowPieces, forEachRow, type RowPieces } from './row-pieces.ts';
 import { parseTid } from './snapshot-ranges.ts';
 import { parseSnapshot, type VisibleSet } from './visibility.ts';
@@ -44,10 +45,6 @@ export interface ChunkRows {
   readonly absent: RowPieces;
 }
 
-/** Rows of the first fetch; the next ones are as many as surely fit, for each costs a way to the server and back. */
-const FETCH_ROWS = 4_000;
-const FETCH_ROWS_MAX = 16_000;
-
 /** Begins the chunk's transaction and gives its snapshot, before anything is read. */
 export async function beginChunk(session: SourceSession): Promise<VisibleSet> {
   const [row] = await session.query(
@@ -65,18 +62,18 @@ export async function readChunk(session: SourceSession, query: ChunkQuery, snaps
   const sql = `SELECT ${query.only ? 'ctid' : "'(0,0)'"}${columns === '' ? '' : `, ${columns}`} FROM ${from}${where === '' ? '' : ` WHERE ${where}`}`;
   // The file is asked for behind the DECLARE, which holds a lock on the heap: it cannot be rewritten any more.
   const [heap] = await session.query(
-    `DECLARE chunk NO SCROLL CURSOR FOR ${sql}; ${query.only ? relfilenodeSql(query.oid) : 'SELECT 0 AS n'}`,
+    `DECLARE chunk NO SCROLL CURSOR FOR ${sql}; ${query.only ? heapSql(query.oid) : 'SELECT 0 AS n'}`,
   );
   const relfilenode = Number(heap?.['n'] ?? 0);
   const rows = createRowPieces();
   let more = true;
   let full = false;
-  let wanted = FETCH_ROWS;
+  const size = query.only ? { heap: Number(heap?.['heap'] ?? 0), toast: Number(heap?.['toast'] ?? 0) } : null;
+  let wanted = firstFetch(size, query.bytesMax);
   while (more && !full) {
     const fetched = await session.rows(`FETCH ${wanted} FROM chunk`, rows.add);
     more = fetched === wanted;
-    const fitting = Math.floor((query.bytesMax - rows.bytes) / Math.max(1, rows.widest));
-    wanted = Math.min(FETCH_ROWS_MAX, Math.max(FETCH_ROWS, fitting));
+    wanted = nextFetch(rows, query.bytesMax);
     full = rows.rows >= query.rowsMax || rows.bytes >= query.bytesMax;
   }
   const absent = createRowPieces();
@@ -93,6 +90,12 @@ export async function relfilenodeOf(session: SourceSession, oid: number): Promis
 
 function relfilenodeSql(oid: number): string {
   return `SELECT pg_relation_filenode(${oid}::int8::oid)::int8 AS n`;
+}
+
+/** Its file, its bytes, and those of its TOAST table. */
+function heapSql(oid: number): string {
+  const toast = `(SELECT pg_relation_size(reltoastrelid) FROM pg_class WHERE oid = ${oid}::int8::oid AND reltoastrelid <> 0)`;
+  return `${relfilenodeSql(oid)}, pg_relation_size(${oid}::int8::oid) AS heap, coalesce(${toast}, 0) AS toast`;
 }
 
 function lastTid(rows: RowPieces): number {
