@@ -21,6 +21,9 @@ export interface FlowControl {
   resume(): void;
 }
 
+/** In the place of what was taken. */
+const TAKEN = Buffer.alloc(0);
+
 export function createStreamInbox(flow: FlowControl, bytesMax: number): StreamInbox {
   // Parallel lists instead of an object a message.
   let buffers: Buffer[] = [];
@@ -28,7 +31,7 @@ export function createStreamInbox(flow: FlowControl, bytesMax: number): StreamIn
   let head = 0;
   let waiting = 0;
   let paused = false;
-  let current: Buffer = Buffer.alloc(0);
+  let current: Buffer = TAKEN;
   let start = 0;
   let end = 0;
   let waker: (() => void) | null = null;
@@ -52,6 +55,8 @@ export function createStreamInbox(flow: FlowControl, bytesMax: number): StreamIn
     next() {
       if (head >= buffers.length) return false;
       current = buffers[head] as Buffer;
+      // Let go of at once: an inbox that is never empty would keep all that went through it.
+      buffers[head] = TAKEN;
       start = ranges[head * 2] as number;
       end = ranges[head * 2 + 1] as number;
       head++;
@@ -61,7 +66,6 @@ export function createStreamInbox(flow: FlowControl, bytesMax: number): StreamIn
         ranges = [];
         head = 0;
       } else if (head >= 65_536) {
-        // Let go of what was taken, so that its chunks can be freed.
         buffers = buffers.slice(head);
         ranges = ranges.slice(head * 2);
         head = 0;
