@@ -200,7 +200,9 @@ logging: {level: warn}
     expect(sourceRows / ROWS).toBeGreaterThan(0.08);
     expect(sourceRows / ROWS).toBeLessThan(0.12);
     const rows = await verify('--tables', 'public.big', '--sample', String(ROWS / 20));
-    expect(rows.table?.sampled).toBeCloseTo(0.05, 2);
+    // Of as many rows as the source's statistics say that there are.
+    expect(rows.table?.sampled).toBeGreaterThan(0.035);
+    expect(rows.table?.sampled).toBeLessThan(0.065);
     await unheard('typed', `update typed set t = 'x'`);
     expect((await verify('--tables', 'public.typed', '--sample', '0.99999')).code).toBe(1);
     for (const bad of ['0', '101%']) {
