@@ -53,6 +53,8 @@ export interface MergeTableOptions {
   /** Limits of one data file: default 1,000,000 rows and 256 MB of columns in memory. */
   readonly fileRowsMax?: number;
   readonly fileBytesMax?: number;
+  /** Stored bytes (compressed) of the rows that are brought back at a time, for events that lack columns; default 16 MB. */
+  readonly storedBytesMax?: number;
   /** Commits between two checkpoints; default 50. */
   readonly checkpointEvery?: number;
   /** When to compact by itself; default AUTO_COMPACT_RULES, null: never. Not done in append mode. */
@@ -110,6 +112,7 @@ export async function openMergeTable(options: MergeTableOptions): Promise<OwnedM
     codec: options.codec ?? 'snappy',
     fileRowsMax: options.fileRowsMax ?? 1_000_000,
     fileBytesMax: options.fileBytesMax ?? 256 * 1024 * 1024,
+    storedBytesMax: options.storedBytesMax ?? 16 * 1024 * 1024,
   };
   const state = createTableState({
     store: options.store,

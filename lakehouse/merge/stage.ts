@@ -21,15 +21,8 @@ import { appendedRows } from './append-rows.ts';
 import type { BaseRows } from './base-rows.ts';
 import { writeChangeFiles, type ChangeFiles, type ChangePart } from './change-files.ts';
 import { APART_BYTES } from './file-thread.ts';
-import {
-  NO_FILES,
-  writeDataFiles,
-  writeEntry,
-  type FileSettings,
-  type RowsToWrite,
-  type WrittenFiles,
-} from './data-files.ts';
-import { deleteByCopy, deleteByVector, livingRows, pickRows, type DeletedRows } from './delete-rows.ts';
+import { NO_FILES, writeDataFiles, writeEntry, type FileSettings, type WrittenFiles } from './data-files.ts';
+import { deleteByCopy, deleteByVector, livingRows, type DeletedRows } from './delete-rows.ts';
 import { createDoomedRows } from './doomed-rows.ts';
 import { evolveTable, type Evolution } from './evolve-table.ts';
 import { FENCE_MEMBER, writeFences } from './fences.ts';
@@ -38,18 +31,20 @@ import type { MergeCommit, MergeMode } from './merge.ts';
 import { mergeOperation } from './merge-operation.ts';
 import { ABSENT_FIELD, DELETED_FIELD } from './position-columns.ts';
 import type { Resolution } from './resolve.ts';
+import { writeRows } from './row-files.ts';
 import { countOutcomes, planRows, type RowCounts, type RowPlan } from './row-plan.ts';
 import { softTruncate } from './soft-truncate.ts';
 import { mergeSchemas, type MergedSchema } from './table-schema.ts';
 import type { TruncatedRows } from './truncate.ts';
 import type { VectorCache } from './vector-cache.ts';
-import { buildWrittenRows, type WrittenRows } from './written-rows.ts';
 
 export interface StageSettings {
   readonly mode: MergeMode;
   readonly codec: ParquetCodec;
   readonly fileRowsMax: number;
   readonly fileBytesMax: number;
+  /** As RowsInput. */
+  readonly storedBytesMax: number;
 }
 
 export interface StageInput {
@@ -176,30 +171,26 @@ async function writeOwn(input: StageInput, own: OwnObjects): Promise<Reusable> {
   const { mode, plan, merged, evolution, target, replaced } = own;
   const { truncate } = keyed.source;
   const feed = writesChanges(input, plan);
-  const imagesOf = feed ? plan.replaced : new Uint32Array(0);
-  const written = await buildWrittenRows({ ...input, merged, plan: plan.write, imagesOf });
-  const newRows = { batch: written.batch, ...rowsIdentity(keyed, plan) };
+  const changed = feed && (plan.replaced.length > 0 || truncate !== null);
+  const pathOf = (file: number): string | undefined => input.index?.pathOf(file);
   const parts: ChangeFiles[] = [];
   const clearedImages = async (before: ColumnBatch, after: ColumnBatch | null): Promise<void> => {
     if (feed) parts.push(await writeChangeFiles(target, imagesOfCleared(before, after)));
   };
-  const [files, softened, fence, changes] = await Promise.all([
-    writeDataFiles(target, newRows),
+  const [rows, softened, fence] = await Promise.all([
+    writeRows({ ...input, merged, plan, pathOf, feed: changed, storedBytesMax: input.settings.storedBytesMax }, target),
     mode === 'soft-delete' && truncate !== null
       ? softTruncate(snapshot, target, keyed.source.keyColumns, truncated.rows, replaced, truncate, clearedImages)
       : [],
     fenceFile(input, plan),
-    feed && (plan.replaced.length > 0 || truncate !== null)
-      ? writeChangeFiles(target, changeParts(plan, written))
-      : NO_CHANGES,
   ]);
   if (feed && mode === 'merge' && truncate !== null) await clearedRows(input, target, clearedImages);
-  const all = [changes, ...parts];
+  const all = [...rows.changes, ...parts];
   return {
     resolution,
     schema: schemaOf(input, evolution),
-    usedStored: written.usedBase || feed || truncate !== null,
-    files: [files, ...softened],
+    usedStored: rows.usedBase || feed || truncate !== null,
+    files: [...rows.files, ...softened],
     fence,
     changes: { cdcs: all.flatMap((one) => one.cdcs), bytes: all.reduce((sum, one) => sum + one.bytes, 0) },
   };
@@ -212,8 +203,6 @@ function imagesOfCleared(before: ColumnBatch, after: ColumnBatch | null): readon
     { type: 'update_postimage', rows: after },
   ];
 }
-
-const NO_CHANGES: ChangeFiles = { cdcs: [], bytes: 0 };
 
 /**
  * Whether change files are needed: with the feed on, for updates and deletes; beside a TRUNCATE only where readers could
@@ -254,26 +243,6 @@ function mayReuse(earlier: Reusable, { resolution, keyed }: StageInput, plan: Ro
   if (!same(before.outcomes, resolution.outcomes)) return false;
   if (!earlier.usedStored && plan.write.softDeleted === null) return true;
   return same(before.baseFile, resolution.baseFile) && same(before.baseRow, resolution.baseRow);
-}
-
-/** Hashes and positions of the rows that are written. */
-function rowsIdentity(keyed: KeyedBatch, plan: RowPlan): Omit<RowsToWrite, 'batch'> {
-  const { rows, softDeleted } = plan.write;
-  if (rows.length === keyed.source.rowCount)
-    return { hashes: keyed.hashes, positions: keyed.positions, softDeleted, order: keyed.order };
-  const hashes = new Uint32Array(rows.length * 4);
-  const epoch = new Int32Array(rows.length);
-  const ord = new Int32Array(rows.length);
-  const lsnWords = new Uint32Array(rows.length * 2);
-  for (let i = 0; i < rows.length; i++) {
-    const row = rows[i] ?? 0;
-    for (let word = 0; word < 4; word++) hashes[i * 4 + word] = keyed.hashes[row * 4 + word] ?? 0;
-    epoch[i] = keyed.positions.epoch[row] ?? 0;
-    ord[i] = keyed.positions.ord[row] ?? 0;
-    lsnWords[i * 2] = keyed.positions.lsnWords[row * 2] ?? 0;
-    lsnWords[i * 2 + 1] = keyed.positions.lsnWords[row * 2 + 1] ?? 0;
-  }
-  return { hashes, positions: { epoch, ord, lsnWords }, softDeleted };
 }
 
 /** Stored rows that the batch's rows replace or delete, with any repeated rows of their keys. */
@@ -323,25 +292,6 @@ function fenceEntries(keyed: KeyedBatch, fenced: Uint32Array, nowMs: number): Ui
   const second = Math.floor(nowMs / 1000);
   fenced.forEach((row, i) => writeEntry(entries, i * ENTRY_WORDS, source, row, FENCE, second));
   return entries;
-}
-
-function changeParts(plan: RowPlan, written: WrittenRows): readonly ChangePart[] {
-  const { base, baseAt, batch } = written;
-  if (base === null) return [{ type: 'insert', rows: batch }];
-  const before = new Set(plan.replaced);
-  const writtenRows = new Set(plan.write.rows);
-  const pick = (rows: readonly number[]): Uint32Array => Uint32Array.from(rows);
-  const updated = [...plan.replaced].filter((row) => writtenRows.has(row));
-  const deleted = [...plan.replaced].filter((row) => !writtenRows.has(row));
-  const at = (row: number): number => baseAt[row] ?? 0;
-  const places = [...plan.write.rows.keys()];
-  const isUpdate = (place: number): boolean => before.has(plan.write.rows[place] ?? 0);
-  return [
-    { type: 'update_preimage', rows: pickRows(base, pick(updated.map(at))) },
-    { type: 'update_postimage', rows: pickRows(batch, pick(places.filter(isUpdate))) },
-    { type: 'delete', rows: pickRows(base, pick(deleted.map(at))) },
-    { type: 'insert', rows: pickRows(batch, pick(places.filter((place) => !isUpdate(place)))) },
-  ];
 }
 
 interface Pieces {

@@ -12,6 +12,7 @@ import type { KeyedBatch } from './keyed-batch.ts';
 import { RowOutcome } from './merge.ts';
 import { DELETED_COLUMN, EPOCH_COLUMN, LSN_COLUMN, ORD_COLUMN } from './position-columns.ts';
 import { NO_BASE, type Resolution } from './resolve.ts';
+import { donorOf } from './row-slices.ts';
 import { widenColumn, type MergedSchema } from './table-schema.ts';
 
 export interface WritePlan {
@@ -107,12 +108,6 @@ function rowsFromBase(input: BuildInput, field: StructField, i: number): Uint8Ar
 /** A row that was deleted in soft-delete mode and comes back is a new row: it owes nothing to the old one. */
 function keepsStored({ resolution }: BuildInput, row: number): boolean {
   return resolution.outcomes[row] === RowOutcome.update || donorOf(resolution, row) !== row;
-}
-
-/** The batch row at whose place in the table a row's absent columns stand: the old key's after a key change. */
-function donorOf({ donors }: Resolution, row: number): number {
-  const donor = donors?.[row] ?? -1;
-  return donor < 0 ? row : donor;
 }
 
 function buildColumn(

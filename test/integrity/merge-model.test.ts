@@ -191,6 +191,8 @@ async function start(store: ObjectStore, indexDir: string, layout: Layout): Prom
       partitionColumns: layout.partitionColumns,
     },
     fileRowsMax: 7,
+    // Some two rows of these files: what lacks columns is written in slices.
+    storedBytesMax: 600,
     indexMemoryEntries: 12,
     checkpointEvery: 5,
     failpoint: (name) => {
