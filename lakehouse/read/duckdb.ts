@@ -146,11 +146,16 @@ function shortest(value: number): number {
   return value;
 }
 
+const OUT_OF_MEMORY = 'Out of Memory Error';
+
 async function guarded<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
+    // What DuckDB advises behind the first line is by settings that are sealed here.
+    if (message.startsWith(OUT_OF_MEMORY))
+      throw new SqlError('SQL_TOO_LARGE', message.slice(0, message.indexOf('\n') >>> 0), { cause: error });
     throw new SqlError('SQL_INVALID', message, { cause: error });
   }
 }

@@ -8,6 +8,7 @@ import { runSql, type SqlRun } from '../../../lakehouse/read/sql.ts';
 import type { TableName } from '../../../lakehouse/read/sql-statement.ts';
 import type { Snapshot } from '../../../lakehouse/table/snapshot.ts';
 import { ConfigError, ExitCode, SluiceError } from '../../runtime/errors.ts';
+import { parseSize } from '../../runtime/duration.ts';
 import { withConfig, type CliContext, type CommandModule } from '../command.ts';
 import { writeCsv, writeJson, writeTable, type Write } from '../sql-output.ts';
 import { openTablePlace, openToRead } from '../table-place.ts';
@@ -19,6 +20,7 @@ interface Flags {
   readonly output?: string;
   readonly at?: string;
   readonly table: readonly string[];
+  readonly memory?: string;
 }
 
 /** `sluice sql "select …"`: one SELECT over the lake's tables, or over any Delta tables. */
@@ -30,6 +32,7 @@ export const sqlCommand: CommandModule = (program, context) => {
     .option('--json', 'the same as --format json')
     .option('-o, --output <file>', 'write there instead of to stdout (parquet needs it)')
     .option('--at <version|time>', 'the tables as of a version, or as of a time')
+    .option('--memory <size>', 'what the query may take, default 384MB')
     .option('-t, --table <name=uri>', 'give the Delta table at a path or URI a name; may be repeated', collect, [])
     .addHelpText(
       'after',
@@ -50,9 +53,16 @@ function explained(error: SqlError): SluiceError {
   const remedy =
     error.code === 'SQL_INVALID'
       ? "write one SELECT, in DuckDB's dialect, over SCHEMA.TABLE or the names given with --table"
-      : 'name fewer columns, filter by a column that cuts files off, or read a table on a local disk';
+      : 'name fewer columns, filter by a column that cuts files off, or give it more memory: --memory 2GB';
   const exit = error.code === 'SQL_INVALID' ? ExitCode.usage : ExitCode.findings;
   return new SluiceError(error.code, error.message.trimEnd(), { exit, remedy, cause: error });
+}
+
+/** As DuckDB takes it. */
+function memoryOf(text: string): string {
+  const bytes = parseSize(text);
+  if (bytes === null || bytes === 0) throw new ConfigError(`--memory ${text} is no size`, 'write for example 2GB');
+  return `${bytes}B`;
 }
 
 const collect = (value: string, before: readonly string[]): readonly string[] => [...before, value];
@@ -67,7 +77,8 @@ async function sql(query: string, flags: Flags, context: CliContext): Promise<Ex
   if (output !== null && !existsSync(dirname(output))) throw cannotWrite(output, 'its folder does not exist');
   const named = namedTables(flags.table);
   const open = (table: TableName): Promise<Snapshot> => snapshotOf(table, named, flags, context);
-  await runSql(query, { resolve: open }, async (run) => {
+  const memory = flags.memory === undefined ? null : memoryOf(flags.memory);
+  await runSql(query, { resolve: open, ...(memory === null ? {} : { memory }) }, async (run) => {
     if (format === 'parquet' && output !== null) await copyOut(await run.parquet(), output);
     else if (output === null) await print(await run.rows(), format, context.out);
     else await printTo(output, run, format);

@@ -230,9 +230,9 @@ export const TABLE_CODES = {
   },
   SQL_TOO_LARGE: {
     code: 'SLU-5038',
-    title: 'the query needs more local disk than it may take',
+    title: 'the query needs more memory or local disk than it may take',
     exit: ExitCode.findings,
     retry: false,
-    remedy: 'name fewer columns, filter by a column that cuts files off, or read a table on a local disk',
+    remedy: 'name fewer columns, filter by a column that cuts files off, or give it more memory: --memory 2GB',
   },
 } as const satisfies Readonly<Record<string, CodeEntry>>;
