@@ -74,7 +74,7 @@ function act(snapshot: Snapshot, { path, kind, value, p, stats, tags }: Step): P
       const add: AddFile = newAdd({
         path: name,
         partitionValues: { p },
-        size: value < 0n ? -value : value,
+        size: value < 0n ? -(value + 1n) : value,
         modificationTime: value,
         dataChange: true,
         stats,
