@@ -10,6 +10,7 @@ import { makeFileBody } from './file-thread.ts';
 import { putObject } from './put-object.ts';
 import type { ObjectStore } from '../store/store.ts';
 import { newAdd, type AddFile, type MetadataAction } from '../table/actions.ts';
+import { columnBytes } from '../table/column-bytes.ts';
 import { mappingMode } from '../table/column-mapping.ts';
 import type { ColumnBatch, ColumnVector } from '../table/column.ts';
 import type { StructType } from '../table/schema.ts';
@@ -111,28 +112,6 @@ function rowsAFile(settings: FileSettings, batch: ColumnBatch): number {
   const bytes = batch.columns.reduce((sum, column) => sum + columnBytes(column), 0);
   const byBytes = Math.floor(settings.fileBytesMax / Math.max(1, bytes / Math.max(1, batch.rowCount)));
   return Math.max(1, Math.min(settings.fileRowsMax, byBytes));
-}
-
-/** Bytes of a column's buffers. */
-export function columnBytes(column: ColumnVector): number {
-  switch (column.kind) {
-    case 'utf8':
-    case 'binary':
-      return column.data.byteLength + column.offsets.byteLength;
-    case 'list':
-      return column.offsets.byteLength + columnBytes(column.child);
-    case 'map':
-      return column.offsets.byteLength + columnBytes(column.keys) + columnBytes(column.items);
-    case 'struct':
-      return column.children.reduce((sum, child) => sum + columnBytes(child), 0);
-    case 'boolean':
-    case 'int32':
-    case 'int64':
-    case 'float32':
-    case 'float64':
-    case 'decimal':
-      return column.values.byteLength;
-  }
 }
 
 async function writeFile(settings: FileSettings, batch: ColumnBatch, piece: PartitionRows): Promise<AddFile> {

@@ -5,12 +5,13 @@
 import { randomUUID } from 'node:crypto';
 import { hashKeys } from '../index/key-hash.ts';
 import { removeOf, type AddFile, type RemoveFile } from '../table/actions.ts';
+import { columnBytes } from '../table/column-bytes.ts';
 import type { ColumnBatch, ColumnVector } from '../table/column.ts';
 import { encodeDeletionVectors } from '../table/deletion-vector.ts';
 import { containsRow, unionRows, type RowSet } from '../table/row-bitmap.ts';
 import type { Snapshot } from '../table/snapshot.ts';
 import { concat } from './concat.ts';
-import { columnBytes, writeDataFiles, type FileSettings, type WrittenFiles } from './data-files.ts';
+import { writeDataFiles, type FileSettings, type WrittenFiles } from './data-files.ts';
 import { trueRows } from './file-entries.ts';
 import { vectorStats, recordCount } from './file-stats.ts';
 import { gather, picksOf } from './gather.ts';

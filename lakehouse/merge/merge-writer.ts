@@ -50,7 +50,7 @@ export interface MergeTableOptions {
   readonly fenceRetentionMs?: number;
   /** Default snappy. */
   readonly codec?: ParquetCodec;
-  /** Limits of one data file: default 1,000,000 rows and 256 MB of columns in memory. */
+  /** Limits of one data file: default 1,000,000 rows and 32 MB of columns in memory, of which a copy-on-write takes some eight times. */
   readonly fileRowsMax?: number;
   readonly fileBytesMax?: number;
   /** Stored bytes (compressed) of the rows that are brought back at a time, for events that lack columns; default 16 MB. */
@@ -111,7 +111,7 @@ export async function openMergeTable(options: MergeTableOptions): Promise<OwnedM
     mode,
     codec: options.codec ?? 'snappy',
     fileRowsMax: options.fileRowsMax ?? 1_000_000,
-    fileBytesMax: options.fileBytesMax ?? 256 * 1024 * 1024,
+    fileBytesMax: options.fileBytesMax ?? 32 * 1024 * 1024,
     storedBytesMax: options.storedBytesMax ?? 16 * 1024 * 1024,
   };
   const state = createTableState({

@@ -1,6 +1,6 @@
 import { parquetMetadata } from 'hyparquet';
 import { describe, expect, it } from 'vitest';
-import type { BytesColumn, ColumnBatch } from '../table/column.ts';
+import type { BytesColumn, ColumnBatch, ColumnVector } from '../table/column.ts';
 import type { DeltaType, StructField, StructType } from '../table/schema.ts';
 import { encodeParquet } from './encode.ts';
 
@@ -111,6 +111,19 @@ describe('encodeParquet', () => {
       10n,
       5n,
     ]);
+  });
+
+  it('cuts row groups of wide rows by their bytes', async () => {
+    const width = 12 * 1024 * 1024;
+    const wide: ColumnVector = {
+      kind: 'binary',
+      length: 3,
+      validity: null,
+      offsets: Int32Array.of(0, width, 2 * width, 3 * width),
+      data: new Uint8Array(3 * width),
+    };
+    const file = await encodeParquet(struct(field('b', 'binary')), { rowCount: 3, names: ['b'], columns: [wide] });
+    expect(parquetMetadata(file.buffer as ArrayBuffer).row_groups.map((group) => group.num_rows)).toEqual([2n, 1n]);
   });
 
   it.each([

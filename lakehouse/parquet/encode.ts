@@ -5,6 +5,7 @@
  */
 import type * as ParquetWasm from 'parquet-wasm';
 import type * as ArrowForms from './arrow.ts';
+import { columnBytes } from '../table/column-bytes.ts';
 import type { ColumnBatch } from '../table/column.ts';
 import type { StructType } from '../table/schema.ts';
 import { mayRepeat } from './dictionary.ts';
@@ -16,7 +17,7 @@ export type ParquetCodec = 'zstd' | 'snappy' | 'uncompressed';
 export interface EncodeOptions {
   /** Default `snappy`. */
   readonly codec?: ParquetCodec;
-  /** Rows a row group at most; default 131,072. */
+  /** Rows a row group at most; default 131,072, and fewer where so many would be above 32 MB of columns. */
   readonly rowGroupRows?: number;
   /** Write physical names and field ids (`delta.columnMapping.physicalName`, `.id`) from the fields' metadata. */
   readonly columnMapping?: boolean;
@@ -25,6 +26,8 @@ export interface EncodeOptions {
 }
 
 export const ROW_GROUP_ROWS = 131_072;
+/** Columns of a row group, in memory: whoever rewrites or scans a file holds one whole. */
+const ROW_GROUP_BYTES = 32 * 1024 * 1024;
 
 /**
  * A column gives its dictionary up beyond this size. Measured on 1M rows of 7 columns: 35 % less time and 13 % fewer bytes
@@ -61,7 +64,11 @@ export async function encodeParquet(
   const ipc = arrowStream(columns, batch.rowCount, options.columnMapping ?? false);
   try {
     // Both calls take their argument over: nothing is left to free unless they throw, and then the table is dropped too.
-    return wasm.writeParquet(wasm.Table.fromIPCStream(ipc), writerProperties(wasm, options, unique));
+    const rowGroupRows = options.rowGroupRows ?? rowsAGroup(columns, batch.rowCount);
+    return wasm.writeParquet(
+      wasm.Table.fromIPCStream(ipc),
+      writerProperties(wasm, { ...options, rowGroupRows }, unique),
+    );
   } catch (error) {
     throw new ParquetError('PARQUET_ENCODE_FAILED', '(new file)', 'the Parquet writer refused the batch', {
       cause: error,
@@ -133,6 +140,12 @@ function alignedColumns(schema: StructType, batch: ColumnBatch): AlignedColumn[]
       );
   }
   return columns;
+}
+
+function rowsAGroup(columns: readonly AlignedColumn[], rowCount: number): number {
+  const bytes = columns.reduce((sum, { column }) => sum + columnBytes(column), 0);
+  const fitting = Math.floor(ROW_GROUP_BYTES / Math.max(1, bytes / Math.max(1, rowCount)));
+  return Math.min(ROW_GROUP_ROWS, Math.max(1, fitting));
 }
 
 /** @param unique names, in the file, of columns whose values do not repeat */

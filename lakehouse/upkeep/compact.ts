@@ -37,7 +37,7 @@ export interface CompactOptions {
   /** Rewrites every file, its rows in this order. */
   readonly order?: RowOrder;
   readonly codec?: ParquetCodec;
-  /** Rows of one new file, and bytes of columns held in memory at a time; default 4,000,000 and 128 MB. */
+  /** Rows of one new file, and bytes of columns held in memory at a time; default 4,000,000 and 64 MB, of which a rewrite takes some six times. */
   readonly fileRowsMax?: number;
   readonly fileBytesMax?: number;
   /** Input bytes after which what was rewritten is committed; default 64 MB. Until then some bytes a row are remembered. */
@@ -151,7 +151,7 @@ async function compactGroup(
     settings: {
       codec: options.codec ?? 'snappy',
       fileRowsMax: options.fileRowsMax ?? 4_000_000,
-      fileBytesMax: options.fileBytesMax ?? 128 * 1024 * 1024,
+      fileBytesMax: options.fileBytesMax ?? 64 * 1024 * 1024,
       nowMs,
     },
     order: options.order ?? null,

@@ -2,11 +2,12 @@
  * The living rows of a bin's files, written again to few files. Where each row came from is kept until the commit: a merge
  * may mark rows of the old files meanwhile, and the marks are then carried over to the new ones.
  */
-import { columnBytes, writeDataFiles, type FileSettings, type RowsToWrite } from '../merge/data-files.ts';
+import { writeDataFiles, type FileSettings, type RowsToWrite } from '../merge/data-files.ts';
 import { arrangeRows, joinBatches, pickRows, rowIdentity } from '../merge/delete-rows.ts';
 import { readRowGroups, type FileTable } from '../merge/read-rows.ts';
 import { NO_ROWS, type VectorCache } from '../merge/vector-cache.ts';
 import type { AddFile } from '../table/actions.ts';
+import { columnBytes } from '../table/column-bytes.ts';
 import type { ColumnBatch } from '../table/column.ts';
 import { containsRow, type RowSet } from '../table/row-bitmap.ts';
 import { FULL_FILE_TAG, type Bin } from './compact-plan.ts';
