@@ -77,6 +77,12 @@ const context: CliContext = {
       try {
         process.exitCode = await action(...args);
       } catch (error) {
+        // What fails then fails because of it.
+        if (abort.signal.aborted && endedBySignal === BROKEN_OFF) {
+          process.stderr.write(`sluice: broken off by ${String(abort.signal.reason)}\n`);
+          process.exitCode = BROKEN_OFF;
+          return;
+        }
         const failure = explainFailure(error);
         const code = failure.code === null ? '' : `${failure.code} `;
         process.stderr.write(`sluice: ${code}${withoutCredentials(failure.message)}\n`);

@@ -133,6 +133,12 @@ suite('start and stop of a service', () => {
       } finally {
         await ends(service);
       }
+      // Without a pipeline it waits for one.
+      await query('insert into nam values (2)');
+      const verify = startSluice(['verify'], options);
+      await sleep(5_000);
+      verify.kill('SIGTERM');
+      expect(await verify.ended).toMatchObject({ code: 130, err: 'sluice: broken off by SIGTERM\n' });
       expect(await runSluice(['teardown', '--yes'], options)).toMatchObject({ code: 0 });
     },
   );
