@@ -11,6 +11,8 @@ export interface CliContext {
   readonly cwd: string;
   /** One chunk of text to stdout / stderr, as it is. */
   readonly out: (text: string) => void;
+  /** To stdout, and resolves when whoever reads it has taken it: for what may be much. */
+  readonly write: (text: string) => Promise<void>;
   readonly err: (text: string) => void;
   readonly isTty: boolean;
   /** Reads and checks the configuration: `--config` path, or ./sluice.yaml when present, or the environment alone. */

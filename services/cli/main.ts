@@ -51,6 +51,10 @@ const context: CliContext = {
   env: process.env,
   cwd: process.cwd(),
   out: (text) => void process.stdout.write(text),
+  write: (text) =>
+    new Promise((resolve, reject) => {
+      process.stdout.write(text, (error) => (error == null ? resolve() : reject(error)));
+    }),
   err: (text) => void process.stderr.write(text),
   isTty: process.stdout.isTTY,
   loadConfig(path) {

@@ -4,8 +4,7 @@
  */
 import type { ResultColumn, SqlCell, SqlResult } from '../../lakehouse/read/duckdb.ts';
 import { ExactNumber } from '../../lakehouse/table/lossless-json.ts';
-
-export type Write = (text: string) => void;
+import { createTextPieces, type Write } from './text-pieces.ts';
 
 const EXACT = /^(?:U?(?:BIG|HUGE)INT|BIGNUM|VARINT|DECIMAL\(\d+,\d+\))$/;
 
@@ -14,16 +13,17 @@ export async function writeJson(result: SqlResult, write: Write): Promise<void> 
   const names = uniqueNames(result.columns).map((name) => JSON.stringify(name));
   const exact = result.columns.map(({ type }) => EXACT.test(type));
   let first = true;
+  const pieces = createTextPieces(write);
   for await (const rows of result.rows) {
-    let text = '';
     for (const row of rows) {
       const members = row.map((cell, i) => `${names[i] ?? '""'}:${exact[i] === true ? number(cell) : jsonText(cell)}`);
-      text += `${first ? '[' : ',\n '}{${members.join(',')}}`;
+      const full = pieces.add(`${first ? '[' : ',\n '}{${members.join(',')}}`);
+      if (full !== null) await full;
       first = false;
     }
-    write(text);
   }
-  write(first ? '[]\n' : ']\n');
+  await pieces.add(first ? '[]\n' : ']\n');
+  await pieces.end();
 }
 
 /** JSON.stringify, but for the sign of zero, and for numbers that may have more digits than a double holds. */
@@ -62,12 +62,15 @@ function uniqueNames(columns: readonly ResultColumn[]): string[] {
 
 /** RFC 4180 with a header; NULL is an empty field, the empty text is `""`. */
 export async function writeCsv(result: SqlResult, write: Write): Promise<void> {
-  write(`${result.columns.map(({ name }) => csvField(name)).join(',')}\n`);
+  const pieces = createTextPieces(write);
+  await pieces.add(`${result.columns.map(({ name }) => csvField(name)).join(',')}\n`);
   for await (const rows of result.rows) {
-    let text = '';
-    for (const row of rows) text += `${row.map((cell) => (cell === null ? '' : csvField(plain(cell)))).join(',')}\n`;
-    write(text);
+    for (const row of rows) {
+      const full = pieces.add(`${row.map((cell) => (cell === null ? '' : csvField(plain(cell)))).join(',')}\n`);
+      if (full !== null) await full;
+    }
   }
+  await pieces.end();
 }
 
 const csvField = (text: string): string =>
@@ -92,21 +95,26 @@ export async function writeTable(result: SqlResult, write: Write): Promise<void>
     );
     return `${padded.join('  ').trimEnd()}\n`;
   };
-  const flush = (): void => {
+  const pieces = createTextPieces(write);
+  const flush = async (): Promise<void> => {
     if (widths === null) {
       widths = header.map((name, i) =>
         Math.min(CELL_WIDTH_MAX, Math.max(name.length, ...held.map((row) => (row[i] ?? '').length))),
       );
-      write(line(header) + line(widths.map((width) => '-'.repeat(width))));
+      await pieces.add(line(header) + line(widths.map((width) => '-'.repeat(width))));
     }
-    write(held.map(line).join(''));
+    for (const row of held) {
+      const full = pieces.add(line(row));
+      if (full !== null) await full;
+    }
     held = [];
   };
   for await (const rows of result.rows) {
     for (const row of rows) held.push(row.map((cell) => (cell === null ? 'NULL' : plain(cell).replace(/\s+/g, ' '))));
     count += rows.length;
-    if (widths !== null || held.length >= MEASURED_ROWS) flush();
+    if (widths !== null || held.length >= MEASURED_ROWS) await flush();
   }
-  if (widths === null || held.length > 0) flush();
-  write(`(${count} ${count === 1 ? 'row' : 'rows'})\n`);
+  if (widths === null || held.length > 0) await flush();
+  await pieces.add(`(${count} ${count === 1 ? 'row' : 'rows'})\n`);
+  await pieces.end();
 }

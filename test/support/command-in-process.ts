@@ -25,6 +25,7 @@ export async function runCommand(
     env: {},
     cwd: lake,
     out: (text) => void (out += text),
+    write: (text) => Promise.resolve(void (out += text)),
     err: (text) => void (err += text),
     isTty: false,
     loadConfig: () =>

@@ -25,6 +25,7 @@ async function sluice(...args: string[]): Promise<Ended> {
     env: {},
     cwd: REPOSITORY,
     out: (text) => void (out += text),
+    write: () => Promise.reject(new Error('there is not so much to write')),
     err: () => undefined,
     isTty: false,
     loadConfig: () => {

@@ -10,8 +10,9 @@ import type { Snapshot } from '../../../lakehouse/table/snapshot.ts';
 import { ConfigError, ExitCode, SluiceError } from '../../runtime/errors.ts';
 import { parseSize } from '../../runtime/duration.ts';
 import { withConfig, type CliContext, type CommandModule } from '../command.ts';
-import { writeCsv, writeJson, writeTable, type Write } from '../sql-output.ts';
+import { writeCsv, writeJson, writeTable } from '../sql-output.ts';
 import { openTablePlace, openToRead } from '../table-place.ts';
+import type { Write } from '../text-pieces.ts';
 
 interface Flags {
   readonly config?: string;
@@ -80,7 +81,7 @@ async function sql(query: string, flags: Flags, context: CliContext): Promise<Ex
   const memory = flags.memory === undefined ? null : memoryOf(flags.memory);
   await runSql(query, { resolve: open, ...(memory === null ? {} : { memory }) }, async (run) => {
     if (format === 'parquet' && output !== null) await copyOut(await run.parquet(), output);
-    else if (output === null) await print(await run.rows(), format, context.out);
+    else if (output === null) await print(await run.rows(), format, context.write);
     else await printTo(output, run, format);
   });
   return ExitCode.clean;

@@ -9,6 +9,7 @@ import { ConfigError, ExitCode } from '../../runtime/errors.ts';
 import type { CliContext, CommandModule } from '../command.ts';
 import { isVersion, openTablePlace, openToRead, parseFirstVersion, tableCommand } from '../table-place.ts';
 import type { TableOptions } from '../table-place.ts';
+import { createTextPieces, type Write } from '../text-pieces.ts';
 
 interface ChangesOptions extends TableOptions {
   readonly from: string;
@@ -39,7 +40,7 @@ export const changesCommand: CommandModule = (table, context) => {
         const schema = changesSchema(last);
         for await (const batch of readChanges(store, { from, to: last.version })) {
           context.signal.throwIfAborted();
-          context.out(jsonLines(schema, batch));
+          await writeLines(schema, batch, context.write);
         }
         return ExitCode.clean;
       }),
@@ -50,16 +51,20 @@ async function follow(
   store: ObjectStore,
   from: bigint,
   to: string | undefined,
-  { signal, out }: CliContext,
+  { signal, write }: CliContext,
 ): Promise<ExitCode> {
   if (to !== undefined) throw new ConfigError('--follow has no last version', 'leave out --to or --follow');
   const pause = (): Promise<void> => sleep(FOLLOW_PAUSE_MS, undefined, { signal }).catch(() => undefined);
-  for await (const { schema, batch } of followChanges(store, { from, pause, signal })) out(jsonLines(schema, batch));
+  for await (const { schema, batch } of followChanges(store, { from, pause, signal }))
+    await writeLines(schema, batch, write);
   return ExitCode.clean;
 }
 
-function jsonLines(schema: StructType, batch: ColumnBatch): string {
-  let text = '';
-  for (let row = 0; row < batch.rowCount; row++) text += `${jsonRow(schema, batch, row)}\n`;
-  return text;
+async function writeLines(schema: StructType, batch: ColumnBatch, write: Write): Promise<void> {
+  const pieces = createTextPieces(write);
+  for (let row = 0; row < batch.rowCount; row++) {
+    const full = pieces.add(`${jsonRow(schema, batch, row)}\n`);
+    if (full !== null) await full;
+  }
+  await pieces.end();
 }
