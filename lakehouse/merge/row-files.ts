@@ -36,7 +36,9 @@ export interface RowFiles {
 
 export async function writeRows(input: RowsInput, target: FileSettings): Promise<RowFiles> {
   const { plan, resolution, keyed, feed } = input;
-  const slices = takesStored(input) ? slicePlan(plan, resolution, storedWidth(input), input.storedBytesMax) : [plan];
+  // With change files a row is held as it was, as it is, and as both are written.
+  const bytesMax = feed ? input.storedBytesMax / 2 : input.storedBytesMax;
+  const slices = takesStored(input) ? slicePlan(plan, resolution, storedWidth(input), bytesMax) : [plan];
   const files: WrittenFiles[] = [];
   const changes: ChangeFiles[] = [];
   let usedBase = false;
@@ -45,11 +47,14 @@ export async function writeRows(input: RowsInput, target: FileSettings): Promise
     const written = await buildWrittenRows({ ...input, plan: slice.write, imagesOf });
     usedBase ||= written.usedBase;
     const rows = { batch: written.batch, ...rowsIdentity(keyed, slice.write) };
-    const [data, changed] = await Promise.all([
-      writeDataFiles(target, rows),
+    const data = writeDataFiles(target, rows);
+    // One after the other where there is much: side by side they would take their memory twice.
+    if (slices.length > 1) await data;
+    const [wrote, changed] = await Promise.all([
+      data,
       feed ? writeChangeFiles(target, changeParts(slice, written)) : null,
     ]);
-    files.push(data);
+    files.push(wrote);
     if (changed !== null) changes.push(changed);
   }
   return { files, changes, usedBase };
