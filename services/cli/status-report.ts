@@ -16,6 +16,7 @@ export interface TableLine {
   /** What hangs and is tried again, or was found by verify; the table is not stopped by it. `state` has its name. */
   readonly trouble: Trouble | null;
   readonly snapshot: number | null;
+  /** Null also while the table has nothing yet of the history that the reader is in. */
   readonly committedLsn: string | null;
   readonly version: string | null;
   readonly batchId: string | null;
@@ -100,6 +101,10 @@ const byText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 type Reader = ReturnType<NonNullable<Pipeline['reader']>['status']> | null;
 type Ingest = ReturnType<NonNullable<Pipeline['ingest']>['status']> | null;
 
+/** An LSN of an older history says nothing of how far the table is in this one. */
+const isOfNow = (epoch: number | null, reader: Reader): boolean =>
+  reader === null || epoch === null || epoch >= reader.epoch;
+
 function tableLine(id: string, reader: Reader, ingest: Ingest, verified: Pipeline['verified']): TableLine {
   const source = reader?.tables.find((table) => `${table.schema}.${table.table}` === id);
   const lake = ingest?.tables.find((table) => table.table === id);
@@ -119,7 +124,7 @@ function tableLine(id: string, reader: Reader, ingest: Ingest, verified: Pipelin
     trouble,
     stoppedAt: refused !== null ? 'reader' : lake !== undefined && lake.message !== null ? 'stream' : null,
     snapshot: source?.snapshotProgress ?? null,
-    committedLsn: lake?.lsn ?? null,
+    committedLsn: isOfNow(lake?.epoch ?? null, reader) ? (lake?.lsn ?? null) : null,
     version: lake?.version?.toString() ?? null,
     batchId: lake?.batchId?.toString() ?? null,
     lagRecords: (lake?.lagRecords ?? 0n).toString(),

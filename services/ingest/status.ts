@@ -21,6 +21,8 @@ export interface TableStatus {
   readonly batchId: bigint | null;
   /** `16/B374D848`: everything of the source up to here is in the table. */
   readonly lsn: string | null;
+  /** Of the history that `lsn` counts in: after a change of server the numbers may begin lower. */
+  readonly epoch: number | null;
   readonly markSequence: number;
   /** Records in the log that the table does not have. */
   readonly lagRecords: bigint;
@@ -105,6 +107,7 @@ function tableStatus(runner: TableRunner, timeline: MarkTimeline): TableStatus {
     batchId: position.batchId,
     // Cuts of foreign topics have no LSN of their own.
     lsn: lsnText(here !== null && here.mark.lsn > 0n ? here.mark.lsn : table.committed()?.lsn),
+    epoch: here?.mark.epoch ?? table.committed()?.epoch ?? null,
     markSequence: position.markSequence,
     lagRecords,
     lagBytes: behind ? newest.mark.bytes - here.mark.bytes : 0n,
