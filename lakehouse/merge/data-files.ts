@@ -10,7 +10,7 @@ import { makeFileBody } from './file-thread.ts';
 import { putObject } from './put-object.ts';
 import type { ObjectStore } from '../store/store.ts';
 import { newAdd, type AddFile, type MetadataAction } from '../table/actions.ts';
-import { columnBytes } from '../table/column-bytes.ts';
+import { rowsWithin } from '../table/pack-batch.ts';
 import { mappingMode } from '../table/column-mapping.ts';
 import type { ColumnBatch, ColumnVector } from '../table/column.ts';
 import type { StructType } from '../table/schema.ts';
@@ -93,7 +93,7 @@ export async function writeDataFiles(settings: FileSettings, rows: RowsToWrite):
 }
 
 function splitRows(settings: FileSettings, batch: ColumnBatch): PartitionRows[] {
-  const limit = rowsAFile(settings, batch);
+  const limit = Math.min(settings.fileRowsMax, rowsWithin(batch, settings.fileBytesMax));
   const groups = partitionRows(settings.metadata, settings.schema, batch, settings.store.uri);
   return groups.flatMap(({ rows, partitionValues }): PartitionRows[] => {
     const count = rows?.length ?? batch.rowCount;
@@ -106,12 +106,6 @@ function splitRows(settings: FileSettings, batch: ColumnBatch): PartitionRows[] 
       partitionValues,
     }));
   });
-}
-
-function rowsAFile(settings: FileSettings, batch: ColumnBatch): number {
-  const bytes = batch.columns.reduce((sum, column) => sum + columnBytes(column), 0);
-  const byBytes = Math.floor(settings.fileBytesMax / Math.max(1, bytes / Math.max(1, batch.rowCount)));
-  return Math.max(1, Math.min(settings.fileRowsMax, byBytes));
 }
 
 async function writeFile(settings: FileSettings, batch: ColumnBatch, piece: PartitionRows): Promise<AddFile> {

@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { hashKeys } from '../index/key-hash.ts';
 import { removeOf, type AddFile, type RemoveFile } from '../table/actions.ts';
-import { columnBytes } from '../table/column-bytes.ts';
+import { batchBytes } from '../table/pack-batch.ts';
 import type { ColumnBatch, ColumnVector } from '../table/column.ts';
 import { encodeDeletionVectors } from '../table/deletion-vector.ts';
 import { containsRow, unionRows, type RowSet } from '../table/row-bitmap.ts';
@@ -140,7 +140,7 @@ export async function* livingRows(
     const part = pickRows(batch, Uint32Array.from(kept));
     parts.push(part);
     rows += part.rowCount;
-    bytes += part.columns.reduce((sum, column) => sum + columnBytes(column), 0);
+    bytes += batchBytes(part);
     if (rows >= settings.fileRowsMax || bytes >= settings.fileBytesMax) {
       yield joinBatches(parts);
       parts = [];

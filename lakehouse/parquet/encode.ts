@@ -5,7 +5,7 @@
  */
 import type * as ParquetWasm from 'parquet-wasm';
 import type * as ArrowForms from './arrow.ts';
-import { columnBytes } from '../table/column-bytes.ts';
+import { rowsWithin } from '../table/pack-batch.ts';
 import type { ColumnBatch } from '../table/column.ts';
 import type { StructType } from '../table/schema.ts';
 import { mayRepeat } from './dictionary.ts';
@@ -143,9 +143,8 @@ function alignedColumns(schema: StructType, batch: ColumnBatch): AlignedColumn[]
 }
 
 function rowsAGroup(columns: readonly AlignedColumn[], rowCount: number): number {
-  const bytes = columns.reduce((sum, { column }) => sum + columnBytes(column), 0);
-  const fitting = Math.floor(ROW_GROUP_BYTES / Math.max(1, bytes / Math.max(1, rowCount)));
-  return Math.min(ROW_GROUP_ROWS, Math.max(1, fitting));
+  const batch = { rowCount, columns: columns.map(({ column }) => column) };
+  return Math.min(ROW_GROUP_ROWS, rowsWithin(batch, ROW_GROUP_BYTES));
 }
 
 /** @param unique names, in the file, of columns whose values do not repeat */

@@ -17,7 +17,7 @@ const ALIGN_BYTES = 8;
 
 /** @param room memory of an earlier batch, taken where it is large enough */
 export function packBatch({ rowCount, names, columns }: ColumnBatch, room: ArrayBuffer | null = null): PackedBatch {
-  const bytes = columns.reduce((sum, column) => sum + packedBytes(column), 0);
+  const bytes = batchBytes({ columns });
   const buffer =
     room !== null && room.byteLength >= bytes
       ? room
@@ -71,6 +71,11 @@ export function packBatch({ rowCount, names, columns }: ColumnBatch, room: Array
 /** Bytes that a batch takes when it is packed. */
 export function batchBytes({ columns }: Pick<ColumnBatch, 'columns'>): number {
   return columns.reduce((sum, column) => sum + packedBytes(column), 0);
+}
+
+/** Rows like the batch's that so many bytes have room for, on average; one at least. */
+export function rowsWithin(batch: Pick<ColumnBatch, 'columns' | 'rowCount'>, bytesMax: number): number {
+  return Math.max(1, Math.floor(bytesMax / Math.max(1, batchBytes(batch) / Math.max(1, batch.rowCount))));
 }
 
 function packedBytes(column: ColumnVector): number {

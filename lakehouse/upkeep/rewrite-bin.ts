@@ -7,7 +7,7 @@ import { arrangeRows, joinBatches, pickRows, rowIdentity } from '../merge/delete
 import { readRowGroups, type FileTable } from '../merge/read-rows.ts';
 import { NO_ROWS, type VectorCache } from '../merge/vector-cache.ts';
 import type { AddFile } from '../table/actions.ts';
-import { columnBytes } from '../table/column-bytes.ts';
+import { batchBytes } from '../table/pack-batch.ts';
 import type { ColumnBatch } from '../table/column.ts';
 import { containsRow, type RowSet } from '../table/row-bitmap.ts';
 import { FULL_FILE_TAG, type Bin } from './compact-plan.ts';
@@ -63,7 +63,7 @@ export async function rewriteBin(input: RewriteInput, bin: Bin): Promise<Rewritt
       pending.fromFile.push(number);
       pending.fromRow.push(kept.map((row) => row + rowStart));
       pending.rows += part.rowCount;
-      pending.bytes += part.columns.reduce((sum, column) => sum + columnBytes(column), 0);
+      pending.bytes += batchBytes(part);
       if (pending.rows < settings.fileRowsMax && pending.bytes < settings.fileBytesMax) continue;
       outputs.push(...(await writePending(input, pending)).map(asFull));
       pending = nothing();
