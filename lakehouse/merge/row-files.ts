@@ -7,7 +7,7 @@ import { recordCount } from './file-stats.ts';
 import type { KeyedBatch } from './keyed-batch.ts';
 import type { Resolution } from './resolve.ts';
 import type { RowPlan } from './row-plan.ts';
-import { slicePlan } from './row-slices.ts';
+import { slicePlan, type RowSlice } from './row-slices.ts';
 import type { MergedSchema } from './table-schema.ts';
 import type { Snapshot } from '../table/snapshot.ts';
 import { buildWrittenRows, type WritePlan, type WrittenRows } from './written-rows.ts';
@@ -96,7 +96,7 @@ function rowsIdentity(keyed: KeyedBatch, { rows, softDeleted }: WritePlan): Omit
   return { hashes, positions: { epoch, ord, lsnWords }, softDeleted };
 }
 
-function changeParts(plan: RowPlan, written: WrittenRows): readonly ChangePart[] {
+function changeParts(plan: RowSlice, written: WrittenRows): readonly ChangePart[] {
   const { base, baseAt, batch } = written;
   if (base === null) return [{ type: 'insert', rows: batch }];
   const before = new Set(plan.replaced);

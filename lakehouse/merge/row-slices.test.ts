@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { NO_BASE, type Resolution } from './resolve.ts';
 import type { RowPlan } from './row-plan.ts';
-import { slicePlan } from './row-slices.ts';
+import { slicePlan, type RowSlice } from './row-slices.ts';
 
 function resolution(
   files: readonly number[],
@@ -25,7 +25,7 @@ function planOf(rows: readonly number[], replaced: readonly number[], softDelete
   };
 }
 
-const shown = (slices: readonly RowPlan[]): number[][][] =>
+const shown = (slices: readonly RowSlice[]): number[][][] =>
   slices.map(({ write, replaced }) => [[...write.rows], [...replaced]]);
 
 describe('a plan', () => {
