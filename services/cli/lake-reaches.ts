@@ -71,10 +71,10 @@ async function byService(config: Config, only: string | null): Promise<bigint | 
   const asked = report.tables.filter(({ table }) => only === null || table === only);
   const still = asked.find((line) => !moves(line) || line.state === 'PAUSED');
   if (only !== null && still !== undefined) throw standsStill(only, still.state, still.why, still.remedy);
-  // Its rows are still coming: what is not there yet is no difference.
-  if (asked.some(({ why, state }) => why === null && state === 'SNAPSHOTTING')) return null;
   // The file would tell of an older history, whose numbers may be higher.
   if (asked.some((line) => moves(line) && line.committedLsn === null && line.batchId !== null)) return 0n;
+  // Its rows are still coming: what is not there yet is no difference.
+  if (asked.some(({ why, state }) => why === null && state === 'SNAPSHOTTING')) return null;
   const positions = asked
     .filter((line) => moves(line) && line.committedLsn !== null)
     .map(({ committedLsn }) => parseLsn(committedLsn ?? '0/0'));
