@@ -1,4 +1,5 @@
 /** Encoding a batch's data files beside the main thread, which reads from the source and decodes other batches meanwhile. */
+import { createIdleTimer } from '../thread/idle-timer.ts';
 import { batchBytes, packBatch } from '../table/pack-batch.ts';
 import { createThread } from '../thread/thread.ts';
 import { runFileJob, type FileBody, type FileJob } from './file-body.ts';
@@ -27,7 +28,8 @@ export async function makeFileBody(job: FileJob, apartBytes: number): Promise<Fi
     stats,
     room: back,
   } = (await thread.run({ ...job, batch, room: buffer }, { transfer: [buffer] })) as FileBodyApart;
-  keepRoom(back);
+  room = back;
+  roomIsIdle.touch();
   return { body, stats };
 }
 
@@ -42,14 +44,5 @@ export interface FileBodyApart extends FileBody {
 
 /** Memory of the last batch, for the next one: batches follow one another in a load, and what is taken anew each time is cleared, faulted in, and garbage. */
 let room: ArrayBuffer | null = null;
-let letGo: NodeJS.Timeout | null = null;
 const ROOM_IDLE_MS = 2_000;
-
-function keepRoom(bytes: ArrayBuffer): void {
-  room = bytes;
-  letGo ??= setTimeout(() => {
-    letGo = null;
-    room = null;
-  }, ROOM_IDLE_MS).unref();
-  letGo.refresh();
-}
+const roomIsIdle = createIdleTimer(ROOM_IDLE_MS, () => (room = null));

@@ -12,8 +12,7 @@ import {
   type QuarantineEntry,
 } from '../ingest/quarantine-list.ts';
 import { scanQuarantine } from '../ingest/quarantine-scan.ts';
-import { fixedShapes } from '../ingest/foreign-topics.ts';
-import { createShapeFeed } from '../ingest/shape-feed.ts';
+import { shapesOf } from '../ingest/foreign-topics.ts';
 import { tableFolder } from '../ingest/table-target.ts';
 import type { Config } from '../runtime/config.ts';
 import { ConfigError } from '../runtime/errors.ts';
@@ -41,7 +40,7 @@ export async function withParkedRows<T>(reload: () => Config, work: (rows: Parke
     const log = await openLog(config, reload);
     try {
       const foreign = await foreignTables(config, contractFolder(config.contracts));
-      const shapes = foreign === null ? createShapeFeed(log.reader, config.name) : fixedShapes(foreign);
+      const shapes = shapesOf(log.reader, config.name, foreign);
       await shapes.refresh();
       const names = shapes.tables().map(({ schema, table }) => ({ schema, table }));
       return await work({

@@ -3,6 +3,7 @@
  * committed: taken anew each time it is cleared, faulted in, and brings on a collection of all garbage that costs more than
  * what it finds. Two batches' memory is kept, one that is written and one that is decoded, and none for longer than a pause.
  */
+import { createIdleTimer } from '../../lakehouse/thread/idle-timer.ts';
 import type { ColumnBuilder } from './columns/column-builder.ts';
 import { createColumnBuilder } from './columns/create-builder.ts';
 import { KeyNumbers } from './key-numbers.ts';
@@ -45,7 +46,7 @@ const IDLE_MS = 2_000;
 
 /** By the types of its columns. */
 let spare: { readonly types: string; readonly memory: BatchMemory }[] = [];
-let idle: NodeJS.Timeout | null = null;
+const idle = createIdleTimer(IDLE_MS, () => (spare = []));
 
 const typesOf = (fields: readonly PlanField[]): string => JSON.stringify(fields.map(({ type }) => type));
 
@@ -65,9 +66,5 @@ export function giveMemory(fields: readonly PlanField[], { builders, meta, keyNu
   meta.reset();
   keyNumbers.reset();
   spare = [{ types: typesOf(fields), memory: { builders, meta, keyNumbers } }, ...spare].slice(0, SETS_MAX);
-  idle ??= setTimeout(() => {
-    idle = null;
-    spare = [];
-  }, IDLE_MS).unref();
-  idle.refresh();
+  idle.touch();
 }

@@ -82,9 +82,9 @@ const places: CellPlaces = { lengths: [], starts: [] };
 export class BatchDecoder {
   private readonly options: DecodeOptions;
   private plan: TablePlan;
-  readonly builders: ColumnBuilder[];
-  readonly meta: RowMeta;
-  readonly keyNumbers: KeyNumbers;
+  private readonly builders: ColumnBuilder[];
+  private readonly meta: RowMeta;
+  private readonly keyNumbers: KeyNumbers;
   private readonly partialRecords = new Map<number, RawRecord>();
   private readonly parked: ParkedEvent[] = [];
   private readonly healed: HealedEvent[] = [];
@@ -205,7 +205,8 @@ export class BatchDecoder {
   }
 
   private release(): void {
-    if (this.options.reuse === true) giveMemory(this.plan.fields, this);
+    const { builders, meta, keyNumbers } = this;
+    if (this.options.reuse === true) giveMemory(this.plan.fields, { builders, meta, keyNumbers });
   }
 
   private carryIn(records: readonly RawRecord[]): void {

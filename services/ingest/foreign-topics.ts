@@ -10,7 +10,7 @@ import type { Mark, TableShape } from '../log/event.ts';
 import type { LogReader } from '../log/log.ts';
 import type { LogOffset, Lsn } from '../log/position.ts';
 import type { RecordDecoder } from './decode-batch.ts';
-import type { ShapeFeed } from './shape-feed.ts';
+import { createShapeFeed, type ShapeFeed } from './shape-feed.ts';
 
 export interface ForeignTable {
   readonly topic: string;
@@ -24,7 +24,7 @@ export function foreignDecoder({ shape, modes }: ForeignTable): RecordDecoder {
   return (record) => decodeDebeziumRecord(decoder, record.key, record.value, record);
 }
 
-export function fixedShapes(tables: readonly ForeignTable[]): ShapeFeed {
+function fixedShapes(tables: readonly ForeignTable[]): ShapeFeed {
   const shapes = tables.map(({ shape }) => shape);
   return {
     refresh: () => Promise.resolve(),
@@ -34,6 +34,10 @@ export function fixedShapes(tables: readonly ForeignTable[]): ShapeFeed {
     latest: (schema, table) => shapes.find((shape) => shape.schema === schema && shape.table === table) ?? null,
   };
 }
+
+/** Of the topics of Debezium where there are any, else as the reader tells them in its own. */
+export const shapesOf = (reader: LogReader, name: string, foreign: readonly ForeignTable[] | null): ShapeFeed =>
+  foreign === null ? createShapeFeed(reader, name) : fixedShapes(foreign);
 
 export interface CutMakerOptions {
   readonly reader: LogReader;

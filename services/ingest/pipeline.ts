@@ -19,12 +19,11 @@ import type { BarrierTable } from './barrier-keeper.ts';
 import { createCutWriter } from './consistent.ts';
 import { createContractBook } from './contract-book.ts';
 import { contractTools } from './contract-tools.ts';
-import { fixedShapes } from './foreign-topics.ts';
+import { shapesOf } from './foreign-topics.ts';
 import type { ForeignTable } from './foreign-topics.ts';
 import type { IngestTable } from './ingest-table.ts';
 import { createLastContracts } from './last-contracts.ts';
 import { createQuarantinePublisher } from './quarantine-topic.ts';
-import { createShapeFeed } from './shape-feed.ts';
 import { createMarkTurns } from './mark-turns.ts';
 import type { IngestHandle, IngestOptions } from './ingest-options.ts';
 import { createSteward } from './steward.ts';
@@ -55,7 +54,7 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
   const runId = options.newId();
   const timeline = createMarkTimeline();
   const foreign = options.foreign ?? null;
-  const shapes = foreign === null ? createShapeFeed(log.reader, name) : fixedShapes(foreign);
+  const shapes = shapesOf(log.reader, name, foreign);
   const foreignOf = (schema: string, table: string): ForeignTable | null =>
     foreign?.find(({ shape }) => shape.schema === schema && shape.table === table) ?? null;
   const contracts = createContractBook({

@@ -1,8 +1,7 @@
 import { rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { contractFolder } from '../../ingest/contract-files.ts';
-import { fixedShapes } from '../../ingest/foreign-topics.ts';
-import { createShapeFeed } from '../../ingest/shape-feed.ts';
+import { shapesOf } from '../../ingest/foreign-topics.ts';
 import type { EventLog } from '../../log/log.ts';
 import { dataTopic, quarantineTopic } from '../../log/topics.ts';
 import { listTables } from '../../reader/catalog.ts';
@@ -148,7 +147,7 @@ async function ownTopics(
 ): Promise<(topic: string) => boolean> {
   const { name } = config;
   const foreign = await foreignTables(config, contractFolder(config.contracts));
-  const shapes = foreign === null ? createShapeFeed(log.reader, name) : fixedShapes(foreign);
+  const shapes = shapesOf(log.reader, name, foreign);
   // A pipeline is torn down because it is broken, too: what the log cannot say, the source may.
   await shapes.refresh().catch(() => undefined);
   const ours = new Set(shapes.tables().map(({ schema, table }) => quarantineTopic(name, schema, table)));
