@@ -155,7 +155,7 @@ async function guarded<T>(work: () => Promise<T>): Promise<T> {
     const message = error instanceof Error ? error.message : String(error);
     // What DuckDB advises behind the first line is by settings that are sealed here.
     if (message.startsWith(OUT_OF_MEMORY))
-      throw new SqlError('SQL_TOO_LARGE', message.slice(0, message.indexOf('\n') >>> 0), { cause: error });
+      throw new SqlError('SQL_TOO_LARGE', message.split('\n', 1)[0] ?? message, { cause: error });
     throw new SqlError('SQL_INVALID', message, { cause: error });
   }
 }

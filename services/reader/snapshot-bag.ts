@@ -7,12 +7,12 @@
  *   3. the deletes that waited (bag-load.ts), and the table streams.
  * The snapshot ends with its session: after a kill the load begins anew, with the clear mark.
  */
-import { firstFetch, nextFetch } from './fetch-rows.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { rowEventAt, type MutableRowEvent, type RowEvent } from '../log/row-event.ts';
 import { CellKind } from '../log/tuple.ts';
 import { bagKey } from './bag-rows.ts';
 import { createBagLoad, type BagLoad } from './bag-load.ts';
+import { firstFetch, nextFetch } from './fetch-rows.ts';
 import { addRecord } from './outgoing-batch.ts';
 import { ReaderError } from './reader-error.ts';
 import { clearTable, type ClearPorts, type MarkPlace } from './snapshot-clear.ts';

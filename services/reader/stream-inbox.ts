@@ -66,6 +66,7 @@ export function createStreamInbox(flow: FlowControl, bytesMax: number): StreamIn
         ranges = [];
         head = 0;
       } else if (head >= 65_536) {
+        // Or the lists would grow for as long as it is never empty.
         buffers = buffers.slice(head);
         ranges = ranges.slice(head * 2);
         head = 0;

@@ -22,7 +22,7 @@ const label = ({ schema, table }: Named): string => `${schema}.${table}`;
  */
 export function nameClash(table: Named, others: readonly Named[], logKind: LogKind): ReaderError | null {
   const own = ownFault(table);
-  if (own !== null) return clash(table, own, 'rename it');
+  if (own !== null) return clash(table, own, 'rename it, or');
   const folder = folderOf(table);
   const topic = topicOf(table);
   for (const other of others) {
@@ -41,7 +41,6 @@ export function nameClash(table: Named, others: readonly Named[], logKind: LogKi
         table,
         `${both} have topics that Kafka takes for one: in its metrics "." becomes "_"`,
         'give one of the two a pipeline of another name, and here',
-        '',
       );
   }
   return null;
@@ -64,6 +63,6 @@ function ownFault({ schema, table }: Named): string | null {
 
 const OWN_FOLDER = '_sluice';
 
-function clash(table: Named, message: string, rename = 'rename one of the two', or = ', or'): ReaderError {
-  return new ReaderError('TABLE_NAME_CLASH', message, { remedy: `${rename}${or} leave it out: ${leaveOut(table)}` });
+function clash(table: Named, message: string, first = 'rename one of the two, or'): ReaderError {
+  return new ReaderError('TABLE_NAME_CLASH', message, { remedy: `${first} leave it out: ${leaveOut(table)}` });
 }
