@@ -93,7 +93,7 @@ stream: {trigger: 100ms}`,
     const ends = await admin.fetchTopicOffsets(topic('a'));
     await admin.deleteTopicRecords({
       topic: topic('a'),
-      partitions: ends.map(({ partition, high }) => ({ partition, offset: high })),
+      partitions: ends.map(({ partition }) => ({ partition, offset: '-1' })),
     });
     await change();
     await serve(async () => {
