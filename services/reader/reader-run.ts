@@ -22,9 +22,9 @@ import { createShapeHistory, type ShapeHistory } from './shapes.ts';
 import { createStreamInbox, type StreamInbox } from './stream-inbox.ts';
 import { createStreamedTransactions } from './streamed-transactions.ts';
 import { createTablePrivacy } from './table-privacy.ts';
-import { createTableRegistry, type StopReason, type TableRegistry } from './table-registry.ts';
+import { createTableRegistry, type TableRegistry } from './table-registry.ts';
 import { matchesGlobs } from './table-globs.ts';
-import { encoderCache, takesEvents, tableName, type TableRoute } from './table-route.ts';
+import { encoderCache, takesEvents, tableName, type StopReason, type TableRoute } from './table-route.ts';
 import { newTableState, planTable, type SelectedTables } from './table-selection.ts';
 import { createUnseenTransactions, type UnseenTransactions } from './visibility.ts';
 

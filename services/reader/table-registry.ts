@@ -1,6 +1,4 @@
-/**
- * The tables of a run: which RELATION belongs to which, what is written of each, and what stops one of them.
- */
+/** The tables of a run: which are followed, what is written of each, and what stops one of them. */
 import type { ShapeEncoder } from '../log/envelope-encode.ts';
 import type { TableShape } from '../log/event.ts';
 import { dataTopic } from '../log/topics.ts';
@@ -17,18 +15,20 @@ import type { TableState } from './reader-state.ts';
 import { sqlstateOf } from './server-error.ts';
 import type { SnapshotRunner } from './snapshot.ts';
 import { restartPlan } from './snapshot-plan.ts';
-import { bareFromRelation, currentKey, describeColumns, keyOf, type ShapeHistory } from './shapes.ts';
+import { createRelationShapes } from './relation-shapes.ts';
+import type { ShapeHistory } from './shapes.ts';
 import { matchesGlobs } from './table-globs.ts';
 import { leavesRowsBehind, type TablePrivacy } from './table-privacy.ts';
-import { createTableRoute, isAltered, tableName, takesEvents, type TableRoute } from './table-route.ts';
+import {
+  createTableRoute,
+  isAltered,
+  tableName,
+  takesEvents,
+  type StopReason,
+  type TableRoute,
+} from './table-route.ts';
 import { nameClash } from './table-names.ts';
 import { newTableState, refusalOf } from './table-selection.ts';
-
-export interface StopReason {
-  readonly state: string;
-  readonly detail: string;
-  readonly remedy: string;
-}
 
 export interface TableRegistry {
   /** Creates the topics. */
@@ -79,20 +79,11 @@ export interface RegistryOptions {
 /** States that a corrected contract or a given key ends. */
 const PRIVACY_FAULTS: readonly string[] = ['CONTRACT_FAILED', 'PII_KEY_MISSING'];
 
-/** A table without key has lost or renamed a column. */
-function losesColumns(before: TableShape, now: TableShape): boolean {
-  if (keyOf(now).length > 0) return false;
-  return before.columns.some(({ name }) => !now.columns.some((column) => column.name === name));
-}
-
 const isWhole = (table: SourceTable): boolean => refusalOf(table) === null;
-
-const REPAIR = (route: TableRoute): string => `sluice repair ${route.schema}.${route.table}`;
 
 export function createTableRegistry(parts: RegistryOptions): TableRegistry {
   const { options, attachment, history, encoderFor, privacy } = parts;
   const byName = new Map<string, TableRoute>();
-  const keys = new Map<string, readonly string[] | null>();
   const announced = new Set<string>(attachment.announced);
   /** Why each table was refused when that was last told. */
   const refused = new Map(
@@ -278,62 +269,18 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     else resnapshot(route, true);
   };
 
-  /** Null = look at the catalog first. */
-  const resolveKnown = (relation: RelationMessage, route: TableRoute): TableRoute | null => {
-    const label = tableName(relation.schema, relation.table);
-    const key = keys.get(label);
-    if (key === undefined || relation.oid !== route.state.oid) return null;
-    const shape = history.known(privacy.mark(bareFromRelation(relation, key)));
-    if (shape === null) return null;
-    useShape(route, shape);
-    return route;
-  };
-  const useShape = (route: TableRoute, shape: TableShape): void => {
-    const before = route.encoder?.shape ?? history.latest(route.schema, route.table);
-    if (route.encoder?.shape.version !== shape.version) {
-      // A shape that comes back is the one in force again: the log says so once more.
-      if (history.use(shape) && before !== null && shape.version < before.version) noteShape(shape);
-      route.encoder = encoderFor(shape);
-      route.shapeChanges++;
-    }
-    if (!takesEvents(route.state) || before === null) return;
-    if (shape.version !== before.version) route.alterations++;
-    if (shape.oid !== route.state.oid) {
-      const detail = `table ${route.schema}.${route.table} had OID ${route.state.oid} and is now another table, OID ${shape.oid}`;
-      stop(route, { state: 'TABLE_REPLACED', detail, remedy: REPAIR(route) });
-    } else if (shape.version > before.version && keyOf(before).join('\0') !== keyOf(shape).join('\0')) {
-      const detail = `the key of ${route.schema}.${route.table} was (${keyOf(before).join(', ')}) and is now (${keyOf(shape).join(', ')})`;
-      stop(route, { state: 'KEY_CHANGED', detail, remedy: REPAIR(route) });
-    } else if (shape.version > before.version && losesColumns(before, shape)) {
-      // Rows without key are known by their columns: those that stand in the lake could not be found any more.
-      resnapshot(route, true);
-    }
-  };
-  const resolveUnknown = async (relation: RelationMessage): Promise<TableRoute | null> => {
-    const { schema, table } = relation;
-    const label = tableName(schema, table);
-    let route = byName.get(label) ?? null;
-    if (route === null) {
-      if (!matchesGlobs(options.tables, schema, table)) return null;
-      route = await adopt(schema, table);
-      if (route === null) return null;
-    }
-    if (relation.oid !== route.state.oid) {
-      const now = await findTable(attachment.session, schema, table);
-      // Rows of a table that was there before this one took its name.
-      if (now?.oid !== relation.oid) return null;
-    }
-    const key = await currentKey(attachment.session, schema, table);
-    keys.set(label, key);
-    const bare = privacy.mark(bareFromRelation(relation, key));
-    let shape = history.known(bare);
-    if (shape === null) {
-      shape = history.add(bare, await describeColumns(attachment.session, bare));
-      appender?.noteShape(shape);
-    }
-    useShape(route, shape);
-    return route;
-  };
+  const relations = createRelationShapes({
+    session: attachment.session,
+    tables: options.tables,
+    history,
+    encoderFor,
+    privacy,
+    find: (schema, table) => byName.get(tableName(schema, table)) ?? null,
+    adopt,
+    noteShape,
+    stop,
+    resnapshot,
+  });
 
   return {
     announced,
@@ -367,10 +314,7 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     },
     routes: () => [...byName.values()],
     find: (schema, table) => byName.get(tableName(schema, table)) ?? null,
-    resolve(relation) {
-      const route = byName.get(tableName(relation.schema, relation.table));
-      return (route === undefined ? null : resolveKnown(relation, route)) ?? resolveUnknown(relation);
-    },
+    resolve: (relation) => relations.resolve(relation),
     present,
     async followContracts() {
       for (const route of byName.values()) await followContract(route);

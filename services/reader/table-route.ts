@@ -11,6 +11,13 @@ import type { BagLoad } from './bag-load.ts';
 import type { KeyRecorder } from './key-recorder.ts';
 import type { TableState } from './reader-state.ts';
 
+/** Why a table takes no more events. */
+export interface StopReason {
+  readonly state: string;
+  readonly detail: string;
+  readonly remedy: string;
+}
+
 export interface TableRoute {
   readonly schema: string;
   readonly table: string;
