@@ -264,14 +264,16 @@ export class BatchDecoder {
     if (found !== null && this.refused(record, event, key, found)) return;
     const parkedKeys = this.options.parkedKeys;
     // Equal rows do not mend one another.
-    if (!this.plan.bag && parkedKeys.size > 0 && parkedKeys.has(key) && this.settleParked(record, event, key, partial))
-      return;
+    const behindParked = !this.plan.bag && parkedKeys.size > 0 && parkedKeys.has(key);
+    if (behindParked && this.parksBehind(record, event, key, partial)) return;
     if (this.plan.privacy !== null) applyPrivacy(this.plan.privacy, event.row, event.replaced);
     const problem = event.op === 'd' ? this.appendKey(event.row) : this.append(event.row);
     if (problem !== null) {
       this.refused(record, event, key, [problem]);
       return;
     }
+    // Only an event that gets into the table mends its key.
+    if (behindParked && !partial) this.heal(event, key);
     const kind =
       event.op === 'd' ? EventKind.delete : (event.flags & RecordFlags.fill) !== 0 ? EventKind.fill : EventKind.upsert;
     if (partial) this.partialRecords.set(this.meta.length, { ...record });
@@ -307,19 +309,19 @@ export class BatchDecoder {
     }
   }
 
-  /** A key with parked events: true when this one has to park behind them. */
-  private settleParked(record: RawRecord, event: DecodedEvent, key: KeyCell, partial: boolean): boolean {
+  /** A key with parked events: true when this one had to park behind them. */
+  private parksBehind(record: RawRecord, event: DecodedEvent, key: KeyCell, partial: boolean): boolean {
     const absentColumns = partial ? this.absentColumns(event.row) : [];
-    if (this.options.parkedKeys.blocks(key, event, absentColumns)) {
-      this.park(record, event, key, [
-        violation(PARK_RULES.parkedBase, 'RULE', 'an unchanged column has its newest value in a parked event'),
-      ]);
-      return true;
-    }
-    if (partial) return false;
+    if (!this.options.parkedKeys.blocks(key, event, absentColumns)) return false;
+    this.park(record, event, key, [
+      violation(PARK_RULES.parkedBase, 'RULE', 'an unchanged column has its newest value in a parked event'),
+    ]);
+    return true;
+  }
+
+  private heal(event: DecodedEvent, key: KeyCell): void {
     const { epoch, lsn, ord } = event;
     for (const { id } of this.options.parkedKeys.heal(key, event)) this.healed.push({ id, epoch, lsn, ord });
-    return false;
   }
 
   private park(record: RawRecord, event: DecodedEvent, key: KeyCell | null, violations: readonly Violation[]): void {

@@ -158,6 +158,29 @@ describe('quarantine', () => {
     expect(after.map((row) => row['status'])).toEqual(['healed', 'healed']);
   });
 
+  test('an event that the lake has no place for heals nothing', async () => {
+    const { reader } = parts;
+    const dated = shapeOf(
+      [columnOf('id', 'integer', 1, { notNull: true }), columnOf('at', 'timestamp without time zone')],
+      {
+        table: 'dated',
+        version: 2,
+      },
+    );
+    const at = (text: string): FakeChange => ({ shape: dated, op: 'u', after: ['1', text] });
+    await reader.addShape(dated);
+    await reader.commit([at('0001-01-01 00:00:00 BC')]);
+    const ingest = await parts.start();
+    await ingest.drain();
+    await reader.commit([at('294276-12-31 23:59:59.999999')]);
+    await ingest.drain();
+    const parked = [...(await parts.rows('public/dated__quarantine')).values()];
+    expect(Object.fromEntries(parked.map((row) => [row['rule_ids'], row['status']]))).toEqual({
+      'representable:at': 'parked',
+      'type:at': 'parked',
+    });
+  });
+
   test('a retry after a contract fix releases in order, survives a kill, and never brings an old value back', async () => {
     const { reader } = parts;
     let kill = false;
