@@ -4,7 +4,7 @@
  */
 import { ReaderError } from './reader-error.ts';
 import { sqlstateOf } from './server-error.ts';
-import type { SourceSession } from './source.ts';
+import type { SourceSession, TextRow } from './source.ts';
 import { quoteIdent, quoteLiteral, quoteTable } from './sql-text.ts';
 
 export interface PublishedTable {
@@ -37,6 +37,24 @@ export interface Publication {
   readonly tables: readonly PublishedTable[];
 }
 
+/** internal_error (PostgreSQL docs, appendix A) */
+const INTERNAL_ERROR = 'XX000';
+const DROPS_MEANWHILE_MAX = 20;
+
+/**
+ * Asks pg_publication_tables. Since PostgreSQL 16 that opens each table that it has listed, and one that is dropped in between
+ * fails the whole query; the next no longer lists it.
+ */
+export async function askPublished(session: SourceSession, sql: string): Promise<readonly TextRow[]> {
+  for (let drops = 0; ; drops++) {
+    try {
+      return await session.query(sql);
+    } catch (error) {
+      if (drops === DROPS_MEANWHILE_MAX || sqlstateOf(error) !== INTERNAL_ERROR) throw error;
+    }
+  }
+}
+
 export async function findPublication(session: SourceSession, name: string): Promise<Publication | null> {
   const version = session.serverVersion;
   const generated = version >= 180_000 ? "p.pubgencols = 's'" : 'false';
@@ -50,7 +68,9 @@ export async function findPublication(session: SourceSession, name: string): Pro
       ? `union all select 'n' || s.oid from pg_publication_namespace s where s.pnpubid = p.oid and s.pnnspid = c.relnamespace`
       : '';
   const entries = `'entries', array(select 'r' || r.oid where r.oid is not null ${bySchema})`;
-  const rows = await session.query(`
+  const rows = await askPublished(
+    session,
+    `
 select json_build_object('oid', p.oid::int8, 'alteredBy', p.xmin::text, 'name', p.pubname, 'allTables', p.puballtables, 'insert', p.pubinsert,
   'update', p.pubupdate, 'delete', p.pubdelete, 'truncate', p.pubtruncate, 'viaRoot', p.pubviaroot,
   'storedGenerated', ${generated},
@@ -60,7 +80,8 @@ select json_build_object('oid', p.oid::int8, 'alteredBy', p.xmin::text, 'name', 
     left join pg_class c on c.relname = t.tablename and c.relnamespace = (select oid from pg_namespace where nspname = t.schemaname)
     left join pg_publication_rel r on r.prpubid = p.oid and r.prrelid = c.oid
     where t.pubname = p.pubname), '[]')) as j
-from pg_publication p where p.pubname = ${quoteLiteral(name)}`);
+from pg_publication p where p.pubname = ${quoteLiteral(name)}`,
+  );
   const text = rows[0]?.['j'];
   return text == null ? null : (JSON.parse(text) as Publication);
 }
@@ -72,9 +93,12 @@ export async function rowFilterOf(
   { schema, table }: TableName,
 ): Promise<string | null> {
   if (session.serverVersion < 150_000) return null;
-  const [row] = await session.query(`
+  const [row] = await askPublished(
+    session,
+    `
 select rowfilter from pg_publication_tables
-where pubname = ${quoteLiteral(name)} and schemaname = ${quoteLiteral(schema)} and tablename = ${quoteLiteral(table)}`);
+where pubname = ${quoteLiteral(name)} and schemaname = ${quoteLiteral(schema)} and tablename = ${quoteLiteral(table)}`,
+  );
   return row?.['rowfilter'] ?? null;
 }
 

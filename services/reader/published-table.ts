@@ -1,5 +1,5 @@
 /** One table's place in the publication: looked up, taken, left. */
-import { addTablesSql, dropTableSql, type TableName } from './publication.ts';
+import { addTablesSql, askPublished, dropTableSql, type TableName } from './publication.ts';
 import { sqlstateOf } from './server-error.ts';
 import type { SourceSession } from './source.ts';
 import { quoteLiteral } from './sql-text.ts';
@@ -13,7 +13,8 @@ export async function isPublished(
   publication: string,
   { schema, table }: TableName,
 ): Promise<boolean> {
-  const rows = await session.query(
+  const rows = await askPublished(
+    session,
     `SELECT 1 AS y FROM pg_publication_tables WHERE pubname = ${quoteLiteral(publication)} AND schemaname = ${quoteLiteral(schema)} AND tablename = ${quoteLiteral(table)}`,
   );
   return rows.length > 0;
