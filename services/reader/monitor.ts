@@ -150,8 +150,10 @@ async function compareTables(
   // What is altered from here on is looked at the next time.
   const altered = run.registry.routes().filter(isAltered);
   const alterations = altered.map((route) => route.alterations);
-  const tables = await listTables(session);
+  // The publication first: what is dropped or replaced between the two looks is a table that is not the one that we follow,
+  // and not one that was taken out of the publication.
   const publication = await findPublication(session, options.publication);
+  const tables = await listTables(session);
   if (publication === null) {
     throw new ContinuityError({
       state: 'PUBLICATION_CHANGED',

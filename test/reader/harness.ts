@@ -11,6 +11,7 @@ import { parseConnection, type ConnectionParts } from '../../services/reader/con
 import { openPostgresSource } from '../../services/reader/pg-source.ts';
 import { startReader } from '../../services/reader/reader.ts';
 import type { ReaderHandle, ReaderOptions } from '../../services/reader/reader-options.ts';
+import type { PostgresSource } from '../../services/reader/source.ts';
 import { decodeMark } from '../../services/stream/sources/mark-feed.ts';
 import type { TestDatabase } from '../support/postgres.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -32,6 +33,8 @@ export type Row = Record<string, unknown>;
 
 export interface Harness {
   readonly log: EventLog;
+  /** What a reader gets unless it is started with another. */
+  readonly source: PostgresSource;
   readonly directory: string;
   readonly name: string;
   start(options?: Partial<ReaderOptions>): Promise<ReaderHandle>;
@@ -82,6 +85,7 @@ export async function openHarness(
 
   const harness: Harness = {
     log,
+    source,
     directory,
     name,
     async start(options = {}) {
