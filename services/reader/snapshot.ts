@@ -275,6 +275,8 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
     planning.delete(route);
     plans.set(route, plan);
     ports.appender.noteTable(route.state);
+    // Workers that found nothing to do while the plan was made have ended.
+    ensureWorkers();
   };
 
   /** A table without key: all of it from one snapshot (snapshot-bag.ts). */
