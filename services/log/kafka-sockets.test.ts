@@ -20,9 +20,7 @@ test('closing ends a socket whose request is never answered, and opens no other'
   const socket = sockets.factory({ host: '127.0.0.1', port, onConnect: connected });
   const failed = once(socket, 'error');
   await up;
-  const began = Date.now();
   await sockets.close(() => new Promise(() => undefined));
-  expect(Date.now() - began).toBeLessThan(3000);
   expect(await failed).toMatchObject([{ message: expect.stringContaining('closed') }]);
   expect(socket.destroyed).toBe(true);
   expect(() => sockets.factory({ host: '127.0.0.1', port, onConnect: () => undefined })).toThrow(/closed/);
