@@ -76,7 +76,7 @@ it('writes one more mark in another second when the source goes quiet: several w
   try {
     await expect.poll(() => marks.length, PATIENT).toBe(1);
     for (const bytes of [begin(100n), relation, insert, commit(100n)]) send(bytes);
-    const changed = (): number => marks.findIndex(({ lsn }) => lsn === '0/64');
+    const changed = (): number => marks.findIndex(({ lsn }) => String(lsn) === '0/64');
     await expect.poll(changed, PATIENT).toBe(1);
     await expect.poll(() => marks.length, PATIENT).toBe(3);
     const second = (mark: Mark | undefined): number => Math.floor((mark?.atMs ?? 0) / 1000);
