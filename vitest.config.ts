@@ -14,6 +14,8 @@ export default defineConfig({
           include: ['{services,contracts,lakehouse,ops}/**/*.test.ts', 'test/architecture.test.ts'],
           pool: 'threads',
           isolate: false,
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
         },
       },
       {
@@ -26,8 +28,9 @@ export default defineConfig({
           // After the unit tests where both run: vitest wants it said when the numbers of workers differ.
           sequence: { groupOrder: 1 },
           globalSetup: ['./test/support/server-keeper.ts'],
-          testTimeout: 120_000,
-          hookTimeout: 180_000,
+          // No test is about time: what waits has the time of a machine that is many times slower and busy with other things.
+          testTimeout: 600_000,
+          hookTimeout: 600_000,
         },
       },
     ],

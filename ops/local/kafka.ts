@@ -23,8 +23,8 @@ import { findTool, runTool } from './toolchain.ts';
 
 export const KAFKA_VERSION = '4.1.1';
 const LOG4J_BINDING_VERSION = '2.24.3';
-const START_TIMEOUT_MS = 90_000;
-const STOP_TIMEOUT_MS = 45_000;
+const START_TIMEOUT_MS = 240_000;
+const STOP_TIMEOUT_MS = 120_000;
 const STARTED_LINE = 'Kafka Server started';
 
 export interface KafkaOptions {

@@ -80,8 +80,8 @@ export interface PostgresServer {
   resume(): void;
 }
 
-const START_TIMEOUT_MS = 60_000;
-const STOP_TIMEOUT_MS = 30_000;
+const START_TIMEOUT_MS = 180_000;
+const STOP_TIMEOUT_MS = 120_000;
 const PORT_TRIES = 5;
 const STOP_SIGNALS: Readonly<Record<StopMode, NodeJS.Signals>> = {
   smart: 'SIGTERM',

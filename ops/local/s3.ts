@@ -18,8 +18,8 @@ import type { ServerProcess } from './server-process.ts';
 import { runTool } from './toolchain.ts';
 
 export const VERSITYGW_VERSION = 'v1.8.0';
-const START_TIMEOUT_MS = 30_000;
-const STOP_TIMEOUT_MS = 20_000;
+const START_TIMEOUT_MS = 120_000;
+const STOP_TIMEOUT_MS = 60_000;
 
 export interface S3Options {
   /** Kept after stop. Default: a temporary folder, removed on stop. */

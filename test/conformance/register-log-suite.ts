@@ -97,7 +97,7 @@ async function codeOf(action: Promise<unknown>): Promise<LogErrorCode | 'no erro
   }
 }
 
-async function until(what: string, check: () => Promise<boolean> | boolean, deadlineMs = 30_000): Promise<void> {
+async function until(what: string, check: () => Promise<boolean> | boolean, deadlineMs = 240_000): Promise<void> {
   const end = Date.now() + deadlineMs;
   while (!(await check())) {
     if (Date.now() > end) throw new Error(`timed out: ${what}`);

@@ -63,7 +63,7 @@ suite('postgres-ddl', () => {
     await database.close();
   });
 
-  it('runs on an empty database, and the table refuses what the contract refuses', { timeout: 60_000 }, async () => {
+  it('runs on an empty database, and the table refuses what the contract refuses', async () => {
     const { before, text } = exportContract(...load(CONTRACT), 'postgres-ddl');
     await database.query([...(before ?? []), text].join('\n'));
     const good: Record<string, string> = {
@@ -152,7 +152,7 @@ suite('postgres-ddl', () => {
 });
 
 sparkSuite('Delta', () => {
-  it('takes delta-ddl and delta-constraints, which hold', { timeout: 450_000 }, async () => {
+  it('takes delta-ddl and delta-constraints, which hold', async () => {
     const physical = CONTRACT.replace(`"Odd Schema.Order's"`, 'shop.orders');
     const { text: create } = exportContract(...load(physical), 'delta-ddl');
     const { text: constraints } = exportContract(...load(physical), 'delta-constraints');

@@ -25,7 +25,7 @@ schema:
       - {name: v, logicalType: string, physicalType: text}
 `;
 
-suite('taking over topics of Debezium', { timeout: 180_000 }, () => {
+suite('taking over topics of Debezium', () => {
   const folder = temporaryFolder('adopt-topics');
   let kafka: TestKafka;
   let client: Kafka;

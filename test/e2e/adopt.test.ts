@@ -32,7 +32,7 @@ const KILLS = [
 /** By hand: other majors of PostgreSQL. */
 const MAJOR = Number(process.env['SLUICE_TEST_PG'] ?? 18) as 14 | 15 | 16 | 17 | 18;
 
-suite('taking over from Debezium', { timeout: 180_000 }, () => {
+suite('taking over from Debezium', () => {
   let folder: string;
   let database: TestDatabase;
   let options: { cwd: string; env: Record<string, string> };

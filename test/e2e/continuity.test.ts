@@ -16,7 +16,7 @@ import { waitFor } from '../support/wait-for.ts';
 
 const suite = await requires('continuity commands', 'pg18');
 
-suite('continuity commands', { timeout: 180_000 }, () => {
+suite('continuity commands', () => {
   const folder = temporaryFolder('continuity');
   let database: TestDatabase;
   let pipeline: SluiceService;

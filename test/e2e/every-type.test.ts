@@ -86,7 +86,7 @@ logging: {level: warn}
     await database.close();
   });
 
-  it('equals the source after a snapshot, a stream of changes and kills', { timeout: 300_000 }, async () => {
+  it('equals the source after a snapshot, a stream of changes and kills', async () => {
     const first = await runSluice(['run', '--available-now'], options);
     expect(first.code, first.err).toBe(0);
     for (let kill = 0; kill < 3; kill += 1) {
@@ -113,7 +113,7 @@ logging: {level: warn}
     }
   });
 
-  it('reads the same in delta-rs and DuckDB', { timeout: 300_000 }, async () => {
+  it('reads the same in delta-rs and DuckDB', async () => {
     const credentials = {
       accessKeyId: bucket.accessKeyId,
       secretAccessKey: bucket.secretAccessKey,

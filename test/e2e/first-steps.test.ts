@@ -10,7 +10,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const suite = await requires('the first commands', 'pg18');
 
-suite('the first commands', { timeout: 180_000 }, () => {
+suite('the first commands', () => {
   const above = temporaryFolder('first-steps');
   const folder = join(above, 'shop');
   const role = `weak_${process.pid}`;

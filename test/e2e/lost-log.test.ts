@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait-for.ts';
 
 const suite = await requires('a pipeline that lost its log or state', 'pg18');
 
-suite('a pipeline that lost its log or state', { timeout: 300_000 }, () => {
+suite('a pipeline that lost its log or state', () => {
   const folder = temporaryFolder('lost-log');
   let database: TestDatabase;
   let pipeline: SluiceService;

@@ -89,15 +89,11 @@ logging: {level: warn}
     options = { cwd: folder, env: { PGURL: database.url } };
     reader = await start('reader');
     stream = await start('stream');
-    await waitFor(
-      'the snapshot',
-      async () => {
-        const { out } = await runSluice(['verify', '--json'], options);
-        return (JSON.parse(out) as { equal: boolean }).equal;
-      },
-      { deadlineMs: 150_000 },
-    );
-  }, 240_000);
+    await waitFor('the snapshot', async () => {
+      const { out } = await runSluice(['verify', '--json'], options);
+      return (JSON.parse(out) as { equal: boolean }).equal;
+    });
+  });
   afterAll(async () => {
     for (const child of [reader, stream]) child.kill('SIGKILL');
     for (const child of [reader, stream])
@@ -105,7 +101,7 @@ logging: {level: warn}
     await database.close();
   });
 
-  it('takes the new partitions while reader and stream go on', { timeout: 180_000 }, async () => {
+  it('takes the new partitions while reader and stream go on', async () => {
     await Promise.all([updates(20), sleep(150).then(() => grow(3))]);
     await expectEqual();
     // The running reader finds the new partition by itself.
@@ -120,50 +116,46 @@ logging: {level: warn}
     await expectEqual();
   });
 
-  it(
-    'drains the old partitions to a mark before it reads the new ones, and says so meanwhile',
-    { timeout: 180_000 },
-    async () => {
-      stream.kill('SIGTERM');
-      expect((await stream.ended).code).toBe(0);
-      // Old values of `big` stand in one partition, updates that do not carry them in another, lower or higher: one batch would
-      // read them in the wrong order and take the table's older value for the base.
-      await database.query(`update counter set big = repeat(md5(id || ' before'), 200)`);
-      await updates(10);
-      reader.kill('SIGTERM');
-      expect((await reader.ended).code).toBe(0);
-      await grow(5);
-      reader = await start('reader');
-      await updates(10);
-      await waitFor('the reader', async () => ((await bounds()).get(4)?.end ?? 0n) > 0n);
-      const states = new Set<string>();
-      // Small batches, so that draining takes several.
-      writeFileSync(join(folder, 'sluice.yaml'), yaml('{trigger: 500ms, maxOffsetsPerTrigger: 100}'));
-      stream = await start('stream');
-      const watching = new AbortController();
-      const watched = (async (): Promise<void> => {
-        while (!watching.signal.aborted) {
-          const report = await fetch(`http://127.0.0.1:${streamPort}/status`)
-            .then(async (answer) => (await answer.json()) as { tables: { table: string; state: string }[] })
-            .catch(() => null);
-          for (const { table, state } of report?.tables ?? []) if (table === 'public.counter') states.add(state);
-          await sleep(20);
-        }
-      })();
-      await expectEqual();
-      await waitFor('the table to stream', () => states.has('STREAMING'));
-      watching.abort();
-      await watched;
-      expect([...states].toSorted()).toEqual(['PARTITIONS_CHANGED', 'STREAMING']);
-      await updates(3);
-      await expectEqual();
-      const ends = [...(await bounds()).values()].map(({ end }) => end);
-      expect(ends.length).toBe(5);
-      expect(ends.every((end) => end > 0n)).toBe(true);
-    },
-  );
+  it('drains the old partitions to a mark before it reads the new ones, and says so meanwhile', async () => {
+    stream.kill('SIGTERM');
+    expect((await stream.ended).code).toBe(0);
+    // Old values of `big` stand in one partition, updates that do not carry them in another, lower or higher: one batch would
+    // read them in the wrong order and take the table's older value for the base.
+    await database.query(`update counter set big = repeat(md5(id || ' before'), 200)`);
+    await updates(10);
+    reader.kill('SIGTERM');
+    expect((await reader.ended).code).toBe(0);
+    await grow(5);
+    reader = await start('reader');
+    await updates(10);
+    await waitFor('the reader', async () => ((await bounds()).get(4)?.end ?? 0n) > 0n);
+    const states = new Set<string>();
+    // Small batches, so that draining takes several.
+    writeFileSync(join(folder, 'sluice.yaml'), yaml('{trigger: 500ms, maxOffsetsPerTrigger: 100}'));
+    stream = await start('stream');
+    const watching = new AbortController();
+    const watched = (async (): Promise<void> => {
+      while (!watching.signal.aborted) {
+        const report = await fetch(`http://127.0.0.1:${streamPort}/status`)
+          .then(async (answer) => (await answer.json()) as { tables: { table: string; state: string }[] })
+          .catch(() => null);
+        for (const { table, state } of report?.tables ?? []) if (table === 'public.counter') states.add(state);
+        await sleep(20);
+      }
+    })();
+    await expectEqual();
+    await waitFor('the table to stream', () => states.has('STREAMING'));
+    watching.abort();
+    await watched;
+    expect([...states].toSorted()).toEqual(['PARTITIONS_CHANGED', 'STREAMING']);
+    await updates(3);
+    await expectEqual();
+    const ends = [...(await bounds()).values()].map(({ end }) => end);
+    expect(ends.length).toBe(5);
+    expect(ends.every((end) => end > 0n)).toBe(true);
+  });
 
-  it('keeps the order when both halves were killed around the growth', { timeout: 180_000 }, async () => {
+  it('keeps the order when both halves were killed around the growth', async () => {
     stream.kill('SIGKILL');
     await stream.ended;
     await database.query(`update counter set big = repeat(md5(id || ' again'), 200)`);

@@ -34,7 +34,7 @@ suite('judges of foreign tables', () => {
   beforeAll(async () => {
     // Fetching the judge takes longer than one test may.
     if (HAS_DELTA_TABLES) await readWithDeltaRs(deltaTable('kernel/basic_partitioned').path);
-  }, 600_000);
+  });
 
   for (const { name, path } of deltaTables('kernel')) {
     if (name === LOG_ONLY) continue;

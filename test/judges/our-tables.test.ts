@@ -181,7 +181,7 @@ suite('DuckDB and delta-rs on our tables', () => {
   beforeAll(async () => {
     // Fetching the judge takes longer than one test may.
     await readWithDeltaRs((await writeTypes('warm-up')).path);
-  }, 600_000);
+  });
 
   it('read every type as we do', async () => {
     const { store, path } = await writeTypes('types');
@@ -233,7 +233,7 @@ sparkSuite('Spark on our tables', () => {
       tables.push(await writeMerged(`spark ${shape}`.replaceAll(' ', '-'), create));
     const judged = await withSpark(tables.map(({ path }) => `SELECT * FROM delta.\`${path}\``));
     for (const [i, { store }] of tables.entries()) expect(judged[i]).toEqual(await ourRows(store));
-  }, 600_000);
+  });
 
   it('deletes, optimizes and checkpoints, after which we read and merge on', async () => {
     const { store, path } = await writeMerged('spark-writes', { changeDataFeed: true });
@@ -271,5 +271,5 @@ sparkSuite('Spark on our tables', () => {
     expect(ours.some((row) => row.includes('"id":9000,') || row.includes('"id":311,'))).toBe(false);
     expect((await withSpark([`SELECT * FROM ${table}`]))[0]).toEqual(ours);
     expect((await fsck(store, { deep: true })).findings).toEqual([]);
-  }, 600_000);
+  });
 });

@@ -13,7 +13,7 @@ import { continueWithSpark } from './judge.ts';
 const suite = await requires('Spark on our checkpoints', 'kafka', 'python', 'spark');
 
 suite('Spark on our checkpoints', () => {
-  it('begins with the next offsets of the newest batch that was finished', { timeout: 180_000 }, async () => {
+  it('begins with the next offsets of the newest batch that was finished', async () => {
     const { brokers, prefix } = await getKafka();
     const topic = `${prefix}.public.t`;
     const kafka = new Kafka({ brokers: [...brokers], logLevel: logLevel.NOTHING });

@@ -17,7 +17,7 @@ const suite = await requires('streamed transactions', 'pg18');
 const ROWS = Number(process.env['SLUICE_TEST_TRANSACTION_ROWS'] ?? 40_000);
 const WORK_MEM = '-c logical_decoding_work_mem=64kB';
 
-suite('streamed transactions', { timeout: 600_000 }, () => {
+suite('streamed transactions', () => {
   const folder = temporaryFolder('streaming');
   let db: TestDatabase;
   const harnesses: Harness[] = [];

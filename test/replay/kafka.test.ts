@@ -25,7 +25,7 @@ import { createReplayPipeline, type ReplayPipeline } from './replay-pipeline.ts'
 
 const suite = await requires('replay over Kafka', 'kafka');
 
-suite('replay over Kafka', { timeout: 240_000 }, () => {
+suite('replay over Kafka', () => {
   it('gives the same rows, and switches', async () => {
     const { brokers, prefix: name } = await getKafka();
     const log = await openKafkaLog({
@@ -132,7 +132,7 @@ suite('replay over Kafka', { timeout: 240_000 }, () => {
 
 const without = await requires('replay over Kafka without a service', 'kafka', 'pg18');
 
-without('replay over Kafka where no service runs', { timeout: 240_000 }, () => {
+without('replay over Kafka where no service runs', () => {
   const folder = temporaryFolder('replay-kafka');
 
   const records = async (pipeline: ReplayPipeline): Promise<number> => {

@@ -51,7 +51,7 @@ const onDisk = async (): Promise<Place> => ({
   storage: null,
 });
 
-suite('a switched table in other engines', { timeout: 240_000 }, () => {
+suite('a switched table in other engines', () => {
   const folder = temporaryFolder('read-elsewhere');
   const started: { pipeline: ReplayPipeline; database: TestDatabase }[] = [];
 

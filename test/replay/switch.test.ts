@@ -20,7 +20,7 @@ const EVERY = process.env['SLUICE_TEST_POINTS'] === 'all';
 const MORE = EVERY ? ['after-swap-record', 'before-swap-commit'] : [];
 const LAST = EVERY ? ['after-swap-commit'] : [];
 
-suite('replay into a second table', { timeout: 400_000 }, () => {
+suite('replay into a second table', () => {
   const folder = temporaryFolder('replay-switch');
   let database: TestDatabase;
   let pipeline: ReplayPipeline;

@@ -288,7 +288,7 @@ describe('a switch', () => {
     const plain = await readFile(join(parts.folder, 'contracts', 'public.t.odcs.yaml'), 'utf8');
     await setHead('no: contract');
     await parts.reader.commit([put(2, 2, 'two')]);
-    await expect.poll(() => owner().state(), { timeout: 10_000 }).toBe('CONTRACT_FAILED');
+    await expect.poll(() => owner().state(), { timeout: 240_000 }).toBe('CONTRACT_FAILED');
     await build({ contract: { file: 'plain.yaml', text: plain } });
     await swap();
     expect(await cells()).toEqual({ 1: [1, 'one'], 2: [2, 'two'] });

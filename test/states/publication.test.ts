@@ -14,21 +14,17 @@ import { statePage } from './page.ts';
 
 const suite = await requires('a publication that changes', 'pg18');
 
-suite('a publication that changes', { timeout: 120_000 }, () => {
+suite('a publication that changes', () => {
   const folder = temporaryFolder('publication');
   let database: TestDatabase;
   let pipeline: SluiceService;
 
   const sluice = (...args: string[]) => pipeline.sluice(...args);
   const readerStopsAs = async (state: string): Promise<string> => {
-    const stopped = await waitFor(
-      `the reader to be ${state}`,
-      async () => {
-        const found = (await pipeline.status())?.reader?.stopped;
-        return found?.state === state ? found : null;
-      },
-      { deadlineMs: 30_000 },
-    );
+    const stopped = await waitFor(`the reader to be ${state}`, async () => {
+      const found = (await pipeline.status())?.reader?.stopped;
+      return found?.state === state ? found : null;
+    });
     const status = await sluice('status');
     expect(status.code).toBe(4);
     expect(status.out).toContain(`${statePage(state, '').code} ${state}`);

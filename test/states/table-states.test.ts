@@ -28,7 +28,7 @@ const TABLES = [
   'gone',
 ];
 
-suite('states of a table', { timeout: 300_000 }, () => {
+suite('states of a table', () => {
   const folder = temporaryFolder('table-states');
   let database: TestDatabase;
   let pipeline: SluiceService;
@@ -37,14 +37,10 @@ suite('states of a table', { timeout: 300_000 }, () => {
   const stateOf = (table: string) => pipeline.lineOf(table);
   const verify = (table: string) => pipeline.equal(table);
   const stopsAs = async (table: string, state: string): Promise<void> => {
-    const line = await waitFor(
-      `${table} to be ${state}`,
-      async () => {
-        const now = await stateOf(table);
-        return now?.state === state ? now : null;
-      },
-      { deadlineMs: 120_000 },
-    );
+    const line = await waitFor(`${table} to be ${state}`, async () => {
+      const now = await stateOf(table);
+      return now?.state === state ? now : null;
+    });
     const { code } = statePage(state, table);
     expect(line.why).not.toBeNull();
     expect(line.remedy).not.toBe('');
@@ -81,8 +77,8 @@ stream: {trigger: 200ms}`,
       const lines = (await pipeline.status())?.tables ?? [];
       return lines.filter(({ state }) => state === 'STREAMING').length === TABLES.length;
     });
-    await waitFor('equality', async () => (await sluice('verify')).code === 0, { deadlineMs: 200_000 });
-  }, 300_000);
+    await waitFor('equality', async () => (await sluice('verify')).code === 0);
+  });
   afterAll(async () => {
     await pipeline.stop();
     await database.close();
@@ -221,7 +217,7 @@ stream: {trigger: 200ms}`,
       cwd: folder,
       env: pipeline.env,
     });
-    await waitFor('the state', async () => (await stateOf('fine'))?.state === 'VERIFY_FAILED', { deadlineMs: 60_000 });
+    await waitFor('the state', async () => (await stateOf('fine'))?.state === 'VERIFY_FAILED');
     walking.kill('SIGTERM');
     expect((await walking.ended).code).toBe(1);
     const { code } = statePage('VERIFY_FAILED', 'fine');
@@ -229,9 +225,7 @@ stream: {trigger: 200ms}`,
     expect(await pipeline.metrics()).toContain('sluice_table_state{table="public.fine",state="VERIFY_FAILED"} 1');
     await pipeline.stop();
     await pipeline.start();
-    await waitFor('the state to outlive the restart', async () => (await stateOf('fine'))?.state === 'VERIFY_FAILED', {
-      deadlineMs: 60_000,
-    });
+    await waitFor('the state to outlive the restart', async () => (await stateOf('fine'))?.state === 'VERIFY_FAILED');
     await database.query(`insert into fine values (500, 'c500', 'while it differs', 1)`);
     await mendByPage('fine', 'VERIFY_FAILED');
   });
@@ -250,7 +244,7 @@ stream: {trigger: 200ms}`,
         rounds += 1;
         return (await stateOf('divided'))?.state === 'SNAPSHOT_FAILED';
       },
-      { deadlineMs: 90_000, everyMs: 100 },
+      { everyMs: 100 },
     );
     await stopsAs('divided', 'SNAPSHOT_FAILED');
     expect((await stateOf('divided'))?.why).toContain('division by zero');

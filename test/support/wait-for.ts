@@ -9,7 +9,7 @@ export async function waitFor<T>(
   probe: () => T | Promise<T>,
   options: { readonly deadlineMs?: number; readonly everyMs?: number } = {},
 ): Promise<Exclude<T, undefined | null | false>> {
-  const { deadlineMs = 60_000, everyMs = 50 } = options;
+  const { deadlineMs = 240_000, everyMs = 50 } = options;
   const deadline = Date.now() + deadlineMs;
   let cause: unknown;
   for (;;) {
