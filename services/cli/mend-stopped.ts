@@ -60,7 +60,7 @@ export function mendPlan(line: TableLine): MendPlan {
 const DOES: Readonly<Record<MendPlan, string>> = {
   reread: 'reads the whole table again, without what the source no longer has',
   retype:
-    'where the lake has a column in another type than the contract: rewrites the table in the new types and reads it whole (its history stays); else tries again',
+    'where the lake has a column in another type than the contract, or lacks a key column: rewrites the table and reads it whole (its history stays); else tries again',
   resume: 'tries again',
 };
 

@@ -20,6 +20,7 @@ const TABLES = [
   'filtered',
   'swapped',
   'rekeyed',
+  'key_renamed',
   'unkeyed',
   'rewritten',
   'broken_rule',
@@ -96,7 +97,7 @@ stream: {trigger: 200ms}`,
     expect(await sluice('pause', 'held')).toMatchObject({ code: 0 });
     await database.query(`
       alter publication sluice_sta drop table unpublished;
-      alter publication sluice_sta set table fine, filtered where (id < 30), swapped, rekeyed, unkeyed, rewritten, broken_rule, retyped, held, gone;
+      alter publication sluice_sta set table fine, filtered where (id < 30), swapped, rekeyed, key_renamed, unkeyed, rewritten, broken_rule, retyped, held, gone;
       update unpublished set v = 'unheard' where id < 10; delete from unpublished where id = 20;
       update filtered set v = 'filtered' where id between 25 and 35;
       create table swapped_new (like swapped including all);
@@ -104,6 +105,7 @@ stream: {trigger: 200ms}`,
       begin; alter table swapped rename to swapped_old; alter table swapped_new rename to swapped; commit;
       alter table rekeyed drop constraint rekeyed_pkey; alter table rekeyed add primary key (code);
       update rekeyed set v = 'by code' where id < 10;
+      alter table key_renamed rename column id to number; update key_renamed set v = 'by number' where number < 10;
       alter table unkeyed drop constraint unkeyed_pkey; insert into unkeyed values (99, 'x', 'without a key', 1);
       alter table rewritten alter column n type bigint using n * 2;
       update held set v = 'while it is held' where id < 10;
@@ -115,6 +117,7 @@ stream: {trigger: 200ms}`,
     await stopsAs('filtered', 'PUBLICATION_CHANGED');
     await stopsAs('swapped', 'TABLE_REPLACED');
     await stopsAs('rekeyed', 'KEY_CHANGED');
+    await stopsAs('key_renamed', 'KEY_CHANGED');
     await stopsAs('unkeyed', 'KEY_CHANGED');
     await stopsAs('gone', 'TABLE_MISSING');
     await stopsAs('broken_rule', 'CONTRACT_FAILED');
@@ -175,6 +178,14 @@ stream: {trigger: 200ms}`,
         .replace(/( +name: code\n(?: +[a-z][^\n]*\n)*? +physicalType: text\n)/, `$1${keyLines}`),
     );
     await mendByPage('rekeyed', 'KEY_CHANGED');
+  });
+  it('KEY_CHANGED is mended by what its page prints, with the new name of a key column in the contract', async () => {
+    const refused = await sluice(...statePage('KEY_CHANGED', 'key_renamed').command);
+    expect(refused).toMatchObject({ code: 4, err: expect.stringContaining('public.key_renamed.odcs.yaml') });
+    const text = pipeline.contract('key_renamed');
+    expect(text).toContain(' name: id\n');
+    pipeline.writeContract('key_renamed', text.replace(' name: id\n', ' name: number\n'));
+    await mendByPage('key_renamed', 'KEY_CHANGED');
   });
   it('KEY_CHANGED is mended by what its page prints, with the key back as it was', async () => {
     const refused = await sluice(...statePage('KEY_CHANGED', 'unkeyed').command);
