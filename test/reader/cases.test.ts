@@ -427,11 +427,15 @@ describe('reader cases', () => {
       );
       // The checkpointer tells the backends of the standby that must answer; until it has, commits go through.
       await hanging.query('set synchronous_commit = on');
+      const pid = (await hanging.query('select pg_backend_pid() as pid')).rows[0]?.pid;
       const commit = await waitFor('a commit that hangs', async () => {
-        await settings.query('select 1');
-        const probe = hanging.query('insert into public.other values (1)').then(() => 'through');
-        const outcome = await Promise.race([probe, sleep(400, 'hangs')]);
-        if (outcome === 'through') return null;
+        let through = false;
+        const probe = hanging.query('insert into public.other values (1)').then(() => (through = true));
+        await waitFor('it to go through or to hang', async () => {
+          const [row] = (await settings.query('select wait_event from pg_stat_activity where pid = $1', [pid])).rows;
+          return through || row?.wait_event === 'SyncRep';
+        });
+        if (through) return null;
         // Let this one go, and hang with the update itself.
         await settings.query('select pg_cancel_backend(pid) from pg_stat_activity where wait_event = $1', ['SyncRep']);
         await probe;
