@@ -4,7 +4,6 @@
  */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createHasher } from '../../contracts/engine/privacy.ts';
 import { createFileStore } from '../../lakehouse/store/file-store.ts';
@@ -139,7 +138,7 @@ insert into late select i, 'open' || i from generate_series(1, 20) i;`);
     return `${ended?.out}${ended?.err}`;
   };
 
-  it('keeps every form of the value out, in snapshot and stream', { timeout: 180_000 }, async () => {
+  it('keeps every form of the value out, in snapshot and stream', async () => {
     const first = await runSluice(['run', '--available-now'], { cwd: folder, env });
     expect(first.code, first.err).toBe(0);
     running = startSluice(['run'], { cwd: folder, env });
@@ -173,7 +172,7 @@ delete from cards where n % 7 = 0;`);
     expect((await tableRows(lake, 'public/cards')).has(hasher(`${SECRET}1`))).toBe(true);
   });
 
-  it('finds a hash that is not the right one', { timeout: 60_000 }, async () => {
+  it('finds a hash that is not the right one', async () => {
     running = startSluice(['run'], { cwd: folder, env });
     const wrong = await runSluice(['verify', '--json'], { cwd: folder, env: { ...env, PII_KEY: `${KEY}x` } });
     const report = JSON.parse(wrong.out) as { equal: boolean; tables: { table: string; differences: unknown[] }[] };
@@ -181,12 +180,14 @@ delete from cards where n % 7 = 0;`);
     expect(report.tables.find(({ table }) => table === 'public.people')?.differences.length).toBeGreaterThan(5);
   });
 
-  it('takes an action up that the contract gets while it runs', { timeout: 90_000 }, async () => {
+  it('takes an action up that the contract gets while it runs', async () => {
     writeFileSync(
       join(folder, 'contracts/public.late.odcs.yaml'),
       contract('late', column('id', 'integer', null, key) + column('email', 'text', 'hash')),
     );
-    await sleep(2_500);
+    await waitFor('the reader to take it up', () =>
+      running?.output().includes('what is kept out of the log of public.late has changed'),
+    );
     await database.query(`insert into late select i, '${SECRET}' || i from generate_series(100, 120) i;
 update late set email = '${SECRET}' || id where id < 5; delete from late where id = 101;`);
     const repaired = await runSluice(['repair', 'public.late'], { cwd: folder, env });
@@ -196,32 +197,25 @@ update late set email = '${SECRET}' || id where id < 5; delete from late where i
     expect(await logHolds(ITS_BYTES)).toEqual([]);
   });
 
-  it(
-    'reads hashed tables again when the key was exchanged, and stops by name without one',
-    { timeout: 120_000 },
-    async () => {
-      env = { ...env, PII_KEY: 'another key, of 32 bytes or so ..' };
-      running = startSluice(['run'], { cwd: folder, env });
-      await database.query(`update cards set n = n + 1 where n % 3 = 0`);
-      await sleep(4_000);
-      const result = await verify();
-      expect(result, JSON.stringify(result)).toMatchObject({ equal: true });
-      await stop();
-      writeFileSync(join(folder, 'sluice.yaml'), configText.text.replace(/^privacy:.*\n/m, ''));
-      running = startSluice(['run'], { cwd: folder, env });
-      await database.query(`insert into cards values ('${SECRET}no key', now(), 1)`);
-      await waitFor(
-        'the table to stop without a key',
-        async () => (await runSluice(['status', '--json'], { cwd: folder, env })).out.includes('PII_KEY_MISSING'),
-        { everyMs: 500 },
-      );
-      await stop();
-      writeFileSync(join(folder, 'sluice.yaml'), configText.text);
-      running = startSluice(['run'], { cwd: folder, env });
-      await sleep(3_000);
-      expect(await verify()).toMatchObject({ equal: true });
-      await stop();
-      expect(await logHolds(ITS_BYTES)).toEqual([]);
-    },
-  );
+  it('reads hashed tables again when the key was exchanged, and stops by name without one', async () => {
+    env = { ...env, PII_KEY: 'another key, of 32 bytes or so ..' };
+    running = startSluice(['run'], { cwd: folder, env });
+    await database.query(`update cards set n = n + 1 where n % 3 = 0`);
+    await waitFor('the tables to be read again', async () => (await verify())['equal'] === true);
+    await stop();
+    writeFileSync(join(folder, 'sluice.yaml'), configText.text.replace(/^privacy:.*\n/m, ''));
+    running = startSluice(['run'], { cwd: folder, env });
+    await database.query(`insert into cards values ('${SECRET}no key', now(), 1)`);
+    await waitFor(
+      'the table to stop without a key',
+      async () => (await runSluice(['status', '--json'], { cwd: folder, env })).out.includes('PII_KEY_MISSING'),
+      { everyMs: 500 },
+    );
+    await stop();
+    writeFileSync(join(folder, 'sluice.yaml'), configText.text);
+    running = startSluice(['run'], { cwd: folder, env });
+    await waitFor('the table to be read again', async () => (await verify())['equal'] === true);
+    await stop();
+    expect(await logHolds(ITS_BYTES)).toEqual([]);
+  });
 });

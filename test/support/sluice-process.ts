@@ -13,6 +13,8 @@ export interface SluiceProcess {
     readonly err: string;
   }>;
   kill(signal?: NodeJS.Signals): void;
+  /** What it has written so far. */
+  output(): string;
 }
 
 export function startSluice(
@@ -34,6 +36,7 @@ export function startSluice(
       child.once('close', (code, signal) => resolve({ code, signal, out, err }));
     }),
     kill: (signal = 'SIGKILL') => void child.kill(signal),
+    output: () => out + err,
   };
 }
 
