@@ -25,7 +25,7 @@ schema:
       - {type: custom, engine: cel, id: amount_bound, implementation: "${rule}"}
 `;
 
-suite('replay in place', { timeout: 240_000 }, () => {
+suite('replay in place', () => {
   const folder = temporaryFolder('replay-in-place');
   let database: TestDatabase;
   let pipeline: ReplayPipeline;
@@ -90,7 +90,7 @@ suite('replay in place', { timeout: 240_000 }, () => {
     const lsn = String((await database.query('select pg_current_wal_lsn()::text as lsn'))[0]?.['lsn']);
     await database.query(`update orders set amount = amount + 1 where id = 500`);
     await pipeline.expectEqual('orders');
-    for (const from of ['offset:100', `lsn:${lsn}`, '2026-01-01T00:00:00Z', 'batch:3', 'earliest']) {
+    for (const from of ['offset:100', `lsn:${lsn}`, '2026-01-01T00:00:00Z', 'batch:1', 'earliest']) {
       const done = await pipeline.sluice('replay', 'orders', '--from', from, '--json');
       expect(done.code, `${from}: ${done.err}`).toBe(0);
       expect(replayed(done)[0], from).toMatchObject({ applied: 0, unsettledKeys: 0 });
