@@ -83,21 +83,18 @@ async function writer(uri: string, tenant: string, seed: number, until: () => bo
 /** What concurrent maintenance may meet: it is told so by name and tries again. */
 const EXPECTED = new Set(['COMMIT_CONFLICT', 'COMMIT_CONTENTION', 'TABLE_NOT_FOUND', 'DATA_FILE_MISSING']);
 
-async function maintain(uri: string, until: () => boolean): Promise<{ optimized: number; vacuumed: number }> {
+async function maintain(uri: string, until: () => boolean, onOptimized = (): void => undefined): Promise<void> {
   const store = createFileStore(uri);
-  let optimized = 0;
-  let vacuumed = 0;
   while (!until()) {
     try {
       const done = await compactTable(await openSnapshot(store), { plan: { targetBytes: 60_000 } });
-      if (done.version !== null) optimized++;
-      vacuumed += (await vacuum(store, { retentionMs: RETENTION_MS, force: true })).deleted.length;
+      if (done.version !== null) onOptimized();
+      await vacuum(store, { retentionMs: RETENTION_MS, force: true });
     } catch (error) {
       if (!(error instanceof TableError) || !EXPECTED.has(error.code)) throw error;
     }
     await sleep(50);
   }
-  return { optimized, vacuumed };
 }
 
 function expectedRows(models: readonly Model[], names: readonly string[]): string[] {
@@ -106,15 +103,17 @@ function expectedRows(models: readonly Model[], names: readonly string[]): strin
 
 test(
   'merge writers, OPTIMIZE and VACUUM at once lose and double nothing',
-  { timeout: (SECONDS + 120) * 1000 },
+  { timeout: (SECONDS + 600) * 1000 },
   async () => {
     const uri = join(root, 'ours');
     const end = Date.now() + SECONDS * 1000;
-    const until = (): boolean => Date.now() > end;
+    let optimized = 0;
+    // A slow machine gets the time that one OPTIMIZE needs which no writer overtakes.
+    const until = (): boolean => Date.now() > end && optimized > 0;
     const first = writer(uri, 'a', 1, until);
     const others = ['b', 'c'].map((tenant, i) => writer(uri, tenant, i + 2, until));
-    const [{ optimized }, ...models] = await Promise.all([maintain(uri, until), first, ...others]);
-    expect(optimized).toBeGreaterThan(0);
+    const maintained = maintain(uri, until, () => void optimized++);
+    const [, ...models] = await Promise.all([maintained, first, ...others]);
     const store = createFileStore(uri);
     const snapshot = await openSnapshot(store);
     const names = snapshot.schema.fields.map((field) => field.name);
@@ -130,13 +129,14 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 path, seconds = sys.argv[1], float(sys.argv[2])
-end, n = time.time() + seconds, 0
-while time.time() < end:
+end, n, done = time.time() + seconds, 0, False
+while time.time() < end or not done:
     ids = [n * 5 + i for i in range(5)]
     rows = pa.table({'tenant': pa.array(['z'] * 5), 'id': pa.array(ids, pa.int64()), 'n': pa.array(ids, pa.int32())})
     try:
         write_deltalake(DeltaTable(path), rows, mode='append', schema_mode='merge')
         print('\\n'.join(map(str, ids)), flush=True)
+        done = True
     except DeltaError as error:
         print(error, file=sys.stderr)
     n += 1
@@ -145,7 +145,7 @@ while time.time() < end:
 
 const suite = await requires('a foreign writer beside ours', 'python');
 suite('delta-rs appends beside them', () => {
-  test('its rows stand beside ours, each once', { timeout: (SECONDS + 180) * 1000 }, async () => {
+  test('its rows stand beside ours, each once', { timeout: (SECONDS + 600) * 1000 }, async () => {
     const uri = join(root, 'shared');
     const python = await pythonWith(cacheFolder(), [
       'deltalake==1.6.6',
