@@ -23,7 +23,7 @@ interface Report {
   readonly tables: readonly { readonly table: string; readonly state: string; readonly why: string | null }[];
 }
 
-suite('a full disk', { timeout: 200_000 }, () => {
+suite('a full disk', () => {
   const folder = temporaryFolder('disk-full');
   const mounted: string[] = [];
   let database: TestDatabase;
@@ -41,7 +41,12 @@ suite('a full disk', { timeout: 200_000 }, () => {
   const filler = (place: string): string => join(folder, place, 'filler');
   const fill = (place: string): void => {
     const { bavail, bsize } = statfsSync(join(folder, place));
-    writeFileSync(filler(place), Buffer.alloc(Math.max(0, Number(bavail) * Number(bsize))));
+    try {
+      writeFileSync(filler(place), Buffer.alloc(Math.max(0, Number(bavail) * Number(bsize))));
+    } catch (error) {
+      // The pipeline took some of it meanwhile: full is full.
+      if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
+    }
   };
   const equal = async (): Promise<boolean> => (await sluice('verify')).code === 0;
 
@@ -74,8 +79,8 @@ logging: {level: error}
        create table quiet (id int primary key, v text); insert into quiet select i, 'v' from generate_series(1, 20) i`,
     );
     service = startSluice(['run'], options);
-    await waitFor('the first snapshot', equal, { everyMs: 300, deadlineMs: 100_000 });
-  }, 200_000);
+    await waitFor('the first snapshot', equal, { everyMs: 300 });
+  });
 
   afterAll(async () => {
     service?.kill('SIGTERM');
@@ -101,17 +106,13 @@ logging: {level: error}
         }
         return names(await report()).includes(state);
       },
-      { deadlineMs: 60_000, everyMs: 300 },
+      { everyMs: 300 },
     );
     const { code, command } = statePage('DISK_FULL', '');
-    const shown = await waitFor(
-      'status to say so',
-      async () => {
-        const now = await sluice(...command);
-        return now.out.includes(`${code} ${state}`) ? now : null;
-      },
-      { deadlineMs: 60_000 },
-    );
+    const shown = await waitFor('status to say so', async () => {
+      const now = await sluice(...command);
+      return now.out.includes(`${code} ${state}`) ? now : null;
+    });
     expect(shown.code).toBe(3);
     expect(shown.out).toContain('room');
     expect((await sluice('explain', state)).out).toContain(code);
@@ -122,15 +123,11 @@ logging: {level: error}
     const { tables } = await report();
     expect(tables.filter(({ why }) => why !== null)).toEqual([]);
     rmSync(filler(place));
-    await waitFor('the lake to be equal again', equal, { deadlineMs: 90_000, everyMs: 500 });
-    const after = await waitFor(
-      'the state to go',
-      async () => {
-        const now = await sluice(...command);
-        return now.code === 0 ? now : null;
-      },
-      { deadlineMs: 60_000 },
-    );
+    await waitFor('the lake to be equal again', equal, { everyMs: 500 });
+    const after = await waitFor('the state to go', async () => {
+      const now = await sluice(...command);
+      return now.code === 0 ? now : null;
+    });
     expect(after.out).not.toContain('DISK_FULL');
   });
 });
