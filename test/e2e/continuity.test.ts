@@ -83,7 +83,7 @@ stream: {trigger: 100ms}`,
       json: { tables: ['public.orders'] },
     });
     expect((await verify('orders')).equal).toBe(true);
-    expect((await state('orders'))?.state).toBe('STREAMING');
+    await waitFor('it to stream', async () => (await state('orders'))?.state === 'STREAMING');
   });
 
   it('repair finds what differs, is missing or extra, reads those keys alone, and compares again', async () => {

@@ -73,7 +73,8 @@ stream: {trigger: 100ms}`,
       await change();
       const one = await sluice('repair', 'a');
       expect(one.code, one.out + one.err).toBe(0);
-      expect(await states()).toMatchObject({ 'public.a': 'STREAMING', 'public.b': 'TOPIC_RESET' });
+      await waitFor('the one to stream', async () => (await states())['public.a'] === 'STREAMING');
+      expect((await states())['public.b']).toBe('TOPIC_RESET');
       const all = await sluice('repair', '--all');
       expect(all.code, all.out + all.err).toBe(0);
       await change();

@@ -53,7 +53,7 @@ suite('states of a table', () => {
     const done = await sluice(...command);
     expect(done, `${command.join(' ')}: ${done.out}${done.err}`).toMatchObject({ code: 0 });
     await waitFor(`${table} to be equal after ${command.join(' ')}`, () => verify(table), { everyMs: 500 });
-    expect((await stateOf(table))?.state).toBe('STREAMING');
+    await waitFor(`${table} to stream`, async () => (await stateOf(table))?.state === 'STREAMING');
   };
   /** What `sluice status` must say. */
   const expected: string[] = [];
