@@ -27,8 +27,10 @@ async function drill(...args: string[]): Promise<void> {
 }
 
 suite('kill-and-fault runs', () => {
-  it(`${RUNS} runs from seed ${SEED}: source and lake are equal after each`, { timeout: 60_000 + RUNS * 120_000 }, () =>
-    drill('--runs', String(RUNS), '--seed', SEED, '--faults', '4'),
+  it(
+    `${RUNS} runs from seed ${SEED}: source and lake are equal after each`,
+    { timeout: 600_000 + RUNS * 200_000 },
+    () => drill('--runs', String(RUNS), '--seed', SEED, '--faults', '4'),
   );
 
   it('refuses options that it cannot use', async () => {
@@ -40,7 +42,7 @@ suite('kill-and-fault runs', () => {
 
 onServers('kill-and-fault runs on Kafka and S3', () => {
   const runs = Math.max(1, Math.floor(RUNS / 3));
-  it(`${runs} runs from seed ${SEED}`, { timeout: 120_000 + runs * 180_000 }, () =>
+  it(`${runs} runs from seed ${SEED}`, { timeout: 600_000 + runs * 300_000 }, () =>
     drill('--runs', String(runs), '--seed', SEED, '--faults', '4', '--log', 'kafka', '--lake', 's3'),
   );
 });
