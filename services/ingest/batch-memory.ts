@@ -37,8 +37,8 @@ export const KEPT: readonly object[] = [
   new KeyNumbers(),
 ];
 
-/** Rows from which on it is worth it: smaller batches take little, and there may be one of each of many tables. */
-const ROWS_MIN = 50_000;
+/** Rows from which on it is worth it: half of a chunk of a snapshot. Smaller batches take little. */
+const ROWS_MIN = 10_000;
 const SETS_MAX = 2;
 /** A set that has grown beyond this, by wide rows, is let go. */
 const SET_BYTES_MAX = 64 * 1024 * 1024;

@@ -1,5 +1,6 @@
 /** Reading the embedded log: ranges and following. Any number of processes may read beside the writer. */
 import type { FileHandle } from 'node:fs/promises';
+import { createIdleTimer } from '../../lakehouse/thread/idle-timer.ts';
 import { LogError, type LogBatch, type LogReader, type PartitionBounds } from './log.ts';
 import type { LogOffset } from './position.ts';
 import {
@@ -118,7 +119,8 @@ async function* readRange(
     return;
   }
   // Blocks come one behind the other into the same memory; a reader that asked for them is told so.
-  const segment: OpenSegment = { id: -1, file: null, room: null, reuses: how.rowBlocks };
+  const segment: OpenSegment = { id: -1, file: null, room: how.rowBlocks ? spareRoom : null, reuses: how.rowBlocks };
+  if (segment.reuses) spareRoom = null;
   try {
     let batch = createBatchBuilder();
     let at: bigint = from;
@@ -147,8 +149,21 @@ async function* readRange(
     }
     if (batch.offsets.length > 0) yield finish(batch, topicName, partition, to);
   } finally {
+    if (segment.reuses) keepRoom(segment.room);
     await segment.file?.close();
   }
+}
+
+/** Memory for the blocks of a read, for the next one: those of a load follow one another, and each would leave it as garbage. */
+let spareRoom: Buffer | null = null;
+const SPARE_BYTES_MAX = 8 * 1024 * 1024;
+const SPARE_IDLE_MS = 2_000;
+const spareIsIdle = createIdleTimer(SPARE_IDLE_MS, () => (spareRoom = null));
+
+function keepRoom(room: Buffer | null): void {
+  if (room === null || room.length > SPARE_BYTES_MAX) return;
+  spareRoom = room;
+  spareIsIdle.touch();
 }
 
 function finish(batch: BatchBuilder, topic: string, partition: number, next: bigint): LogBatch {
