@@ -142,15 +142,29 @@ async function writeSynced(path: string, body: Uint8Array): Promise<void> {
   }
 }
 
-/** Makes a directory and every missing parent, and fsyncs each parent that got a new entry. */
+/**
+ * Makes a directory and every missing parent, and fsyncs each parent that got a new entry. Not by mkdir's `recursive`: that
+ * runs for ever where the system calls an existing parent missing (below /proc).
+ */
 async function makeDirectory(path: string): Promise<void> {
-  const first = await mkdir(path, { recursive: true });
-  if (first === undefined) return;
-  const top = dirname(first);
-  for (let at = dirname(path); at.length >= top.length; at = dirname(at)) {
-    await syncDirectory(at);
-    if (at === dirname(at)) break;
+  const parent = dirname(path);
+  try {
+    await makeOne(path);
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT' || parent === path) throw error;
+    await makeDirectory(parent);
+    await makeOne(path);
   }
+}
+
+async function makeOne(path: string): Promise<void> {
+  try {
+    await mkdir(path);
+  } catch (error) {
+    if (codeOf(error) === 'EEXIST' && (await stat(path)).isDirectory()) return;
+    throw error;
+  }
+  await syncDirectory(dirname(path));
 }
 
 async function syncDirectory(path: string): Promise<void> {

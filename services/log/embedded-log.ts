@@ -6,9 +6,9 @@
  *
  * This folder is data, not cache: losing it is a named state (the log's id changes, so marks say TOPIC_RESET).
  */
-import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { makeFolder } from '../runtime/make-folder.ts';
 import { LogError, type EventLog, type LogAdmin, type LogWriter } from './log.ts';
 import {
   nextNumber,
@@ -52,7 +52,7 @@ export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<Even
   const clock = options.clock ?? Date.now;
   let index: LogIndex;
   try {
-    mkdirSync(join(directory, 'segments'), { recursive: true });
+    makeFolder(join(directory, 'segments'));
     index = await openIndex(directory);
   } catch (cause) {
     throw await storageError(directory, 'it cannot be opened', cause);

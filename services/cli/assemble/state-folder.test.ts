@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { openStore } from '../../../lakehouse/store/open-store.ts';
@@ -12,6 +12,15 @@ it('a state folder that cannot be made is a fault of the configuration, named wi
   expect(() => makeStateFolder(join(file, 'state'))).toThrow(
     expect.objectContaining({ exit: 2, message: expect.stringMatching(/state: the folder .*file\/state.*ENOTDIR/) }),
   );
+});
+
+it.runIf(existsSync('/proc/self'))('so is one below /proc, where the system calls the parent missing', async () => {
+  expect(() => makeStateFolder('/proc/sluice/state')).toThrow(
+    expect.objectContaining({ exit: 2, message: expect.stringContaining('/proc/sluice/state cannot be used: ENOENT') }),
+  );
+  const lake = openStore('/proc/sluice/lake');
+  await expect(lake.put('a', Buffer.from('x'))).rejects.toMatchObject({ name: 'StoreError' });
+  await lake.close();
 });
 
 it('so is a lake whose path leads through a file', async () => {

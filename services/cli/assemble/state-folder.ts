@@ -1,7 +1,8 @@
 /** Workers on one machine may be started with one configuration: each takes a state folder of its own, an old one if it can. */
-import { accessSync, constants, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { accessSync, constants, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConfigError } from '../../runtime/errors.ts';
+import { makeFolder } from '../../runtime/make-folder.ts';
 
 export interface StateFolder {
   readonly path: string;
@@ -13,7 +14,7 @@ const NOTE = 'worker.pid';
 /** @throws ConfigError naming the folder: in a container it is often another user's volume */
 export function makeStateFolder(state: string): void {
   try {
-    mkdirSync(state, { recursive: true });
+    makeFolder(state);
     accessSync(state, constants.W_OK);
   } catch (cause) {
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown error';
@@ -29,7 +30,7 @@ export function makeStateFolder(state: string): void {
 export function takeStateFolder(state: string): StateFolder {
   for (let slot = 0; ; slot++) {
     const path = slot === 0 ? state : join(state, `worker-${slot}`);
-    mkdirSync(path, { recursive: true });
+    makeFolder(path);
     const note = join(path, NOTE);
     if (take(note)) return { path, release: () => rmSync(note, { force: true }) };
   }

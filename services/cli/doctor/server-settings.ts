@@ -1,6 +1,7 @@
 /** Settings of the server, and room on this machine, that end a run days after its start. */
-import { mkdir, statfs } from 'node:fs/promises';
+import { statfs } from 'node:fs/promises';
 import type { SourceSession } from '../../reader/source.ts';
+import { makeFolder } from '../../runtime/make-folder.ts';
 import { formatBytes } from '../print-columns.ts';
 import { ok, warn, type CheckResult, type Report } from './check.ts';
 
@@ -57,7 +58,7 @@ export async function checkSettings(session: SourceSession, report: Report): Pro
 const FREE_MIN = 2n * 1024n ** 3n;
 
 export async function checkDisk(folder: string, report: Report): Promise<void> {
-  await mkdir(folder, { recursive: true });
+  makeFolder(folder);
   const { bavail, bsize } = await statfs(folder, { bigint: true });
   const free = bavail * bsize;
   const has = `${formatBytes(Number(free))} free for the embedded log in ${folder}`;
