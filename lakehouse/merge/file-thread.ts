@@ -19,30 +19,17 @@ const thread = createThread({ module: './file-worker', from: import.meta.url });
  */
 export async function makeFileBody(job: FileJob, apartBytes: number): Promise<FileBody> {
   if (batchBytes(job.batch) < apartBytes) return runFileJob(job);
-  // A copy moves: the batch is needed here still, for the index and for another try after a lost race.
+  // A copy: the batch's own memory may be another batch's before the thread is done with it, if this one is given up.
   const taken = room;
   room = null;
   const { batch, buffer } = packBatch(job.batch, taken);
-  const {
-    body,
-    stats,
-    room: back,
-  } = (await thread.run({ ...job, batch, room: buffer }, { transfer: [buffer] })) as FileBodyApart;
-  room = back;
+  const made = (await thread.run({ ...job, batch })) as FileBody;
+  room = buffer;
   roomIsIdle.touch();
-  return { body, stats };
-}
-
-export interface FileJobApart extends FileJob {
-  /** Memory of the batch's columns, which moves back with the file. */
-  readonly room: ArrayBuffer;
-}
-
-export interface FileBodyApart extends FileBody {
-  readonly room: ArrayBuffer;
+  return made;
 }
 
 /** Memory of the last batch, for the next one: batches follow one another in a load, and what is taken anew each time is cleared, faulted in, and garbage. */
-let room: ArrayBuffer | null = null;
+let room: SharedArrayBuffer | null = null;
 const ROOM_IDLE_MS = 2_000;
 const roomIsIdle = createIdleTimer(ROOM_IDLE_MS, () => (room = null));

@@ -1,13 +1,14 @@
 /**
- * A batch whose buffers stand one behind the other in a single one, which can move to another thread: one copy, and nothing
- * of the batch it was made from is given away. A message would copy a view's whole buffer, and most views are of pools.
+ * A batch whose buffers stand one behind the other in a single one, which another thread reads where it lies: one copy, and
+ * nothing of the batch it was made from is given away. A message would copy a view's whole buffer, and most views are of pools.
+ * Memory that moves there and back would count each time as newly taken, and V8 collects all garbage for some 20 MB of that.
  */
 import type { ColumnBatch, ColumnVector } from './column.ts';
 
 export interface PackedBatch {
   readonly batch: ColumnBatch;
-  /** What moves. */
-  readonly buffer: ArrayBuffer;
+  /** What the other thread sees. Not to be written to before it is done. */
+  readonly buffer: SharedArrayBuffer;
 }
 
 /** Batches of one table ask for memory in the same sizes: pieces of every size would hold it in tatters. */
@@ -16,12 +17,15 @@ const STEP_BYTES = 1024 * 1024;
 const ALIGN_BYTES = 8;
 
 /** @param room memory of an earlier batch, taken where it is large enough */
-export function packBatch({ rowCount, names, columns }: ColumnBatch, room: ArrayBuffer | null = null): PackedBatch {
+export function packBatch(
+  { rowCount, names, columns }: ColumnBatch,
+  room: SharedArrayBuffer | null = null,
+): PackedBatch {
   const bytes = batchBytes({ columns });
   const buffer =
     room !== null && room.byteLength >= bytes
       ? room
-      : new ArrayBuffer(bytes < STEP_BYTES ? bytes : Math.ceil(bytes / STEP_BYTES) * STEP_BYTES);
+      : new SharedArrayBuffer(bytes < STEP_BYTES ? bytes : Math.ceil(bytes / STEP_BYTES) * STEP_BYTES);
   let at = 0;
   /** Copies a view's bytes; where they stand now. */
   const place = (view: ArrayBufferView): number => {
