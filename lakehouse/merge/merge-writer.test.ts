@@ -625,12 +625,14 @@ test('an index whose files vanish under a running writer is built anew, and no k
     // The index goes to disk, and its files are merged, beside the batches.
     await pause(15);
     if (round % 4 === 0)
-      for (const name of readdirSync(indexDir).filter((file) => file.endsWith('.run'))) rmSync(join(indexDir, name));
+      for (const name of readdirSync(indexDir).filter((file) => file.endsWith('.run')))
+        rmSync(join(indexDir, name), { force: true });
     if (round % 4 === 3) await table.optimize();
     expect((await rowsOf(store)).map((row) => row['n'])).toEqual(rows.map(() => round));
   }
   expect(follows).toContain('rebuilt');
-  for (const name of readdirSync(indexDir).filter((file) => file.endsWith('.run'))) rmSync(join(indexDir, name));
+  for (const name of readdirSync(indexDir).filter((file) => file.endsWith('.run')))
+    rmSync(join(indexDir, name), { force: true });
   await table.close();
 });
 
