@@ -103,6 +103,16 @@ test('a query that does not fit the table fetches nothing', async () => {
   expect(dataReads).toBe(0);
 });
 
+test('a PIVOT with its values is answered, one without them says what it needs', async () => {
+  const some = '(SELECT id, id % 2 AS odd FROM t WHERE id < 4)';
+  expect(await ask(`PIVOT ${some} ON odd IN (0, 1) USING sum(id)`)).toEqual([['2', '4']]);
+  await expect(ask('PIVOT t ON id USING count(*)')).rejects.toMatchObject({
+    code: 'SQL_INVALID',
+    message: expect.stringContaining('IN (value, …)'),
+  });
+  await expect(ask('DROP TABLE t')).rejects.toMatchObject({ message: expect.stringContaining('only a SELECT') });
+});
+
 test('what no file can hold is answered without one', async () => {
   expect(await ask('SELECT count(body) FROM t WHERE id > 120000')).toEqual([['0']]);
   expect(dataReads).toBe(0);

@@ -30,7 +30,7 @@ export async function parseSelect(session: DuckDbSession, sql: string): Promise<
     readonly error_message?: string;
     readonly statements?: readonly unknown[];
   };
-  if (tree.error) throw new SqlError('SQL_INVALID', tree.error_message ?? 'the query does not parse');
+  if (tree.error) throw new SqlError('SQL_INVALID', refusal(tree.error_message, sql));
   if (tree.statements?.length !== 1)
     throw new SqlError('SQL_INVALID', `one SELECT is wanted, these are ${tree.statements?.length ?? 0} statements`);
   const found = new Map<string, TableName>();
@@ -43,6 +43,14 @@ export async function parseSelect(session: DuckDbSession, sql: string): Promise<
     columns: mentionedNames(tree.statements),
     testsOf: ({ schema, name }) => tests.get(`${schema ?? ''}.${name}`.toLowerCase()) ?? [],
   };
+}
+
+/** What the serializer takes is a SELECT; DuckDB makes several statements of a PIVOT whose values it has to look for. */
+function refusal(message: string | undefined, sql: string): string {
+  if (message?.startsWith('Only SELECT statements') !== true) return message ?? 'the query does not parse';
+  return /\bpivot/i.test(sql)
+    ? 'a PIVOT needs its values named: PIVOT … ON column IN (value, …) USING …'
+    : 'only a SELECT can be run here';
 }
 
 /** `inScope`: names that stand for a WITH query here, in lower case. In such a query its own name is a table's, if it is not recursive. */
