@@ -1,5 +1,4 @@
-import { rmSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { contractFolder } from '../../ingest/contract-files.ts';
 import { shapesOf } from '../../ingest/foreign-topics.ts';
 import type { EventLog } from '../../log/log.ts';
@@ -19,6 +18,7 @@ import { openLake } from '../assemble/lake.ts';
 import { openLog } from '../assemble/log.ts';
 import { needsNoSource, openSource } from '../assemble/source.ts';
 import { withConfig, type CliContext, type CommandModule } from '../command.ts';
+import { filesOf, objectsOf, removeFiles } from '../own-places.ts';
 
 interface Flags {
   readonly config?: string;
@@ -51,12 +51,15 @@ async function teardown(flags: Flags, context: CliContext): Promise<ExitCode> {
   try {
     const left = session === null ? null : await adoptedSlot(config, session, lake);
     const log = await logSteps(config, reload, session);
+    const state = stateSteps(config, context.cwd);
+    const objects = await lakeSteps(config, lake, flags.tables === true);
     const steps = [
       ...(session === null ? [] : await sourceSteps(config, session, lake, flags)),
       ...log.steps,
-      ...stateSteps(config, context.cwd),
-      ...(await lakeSteps(lake, flags.tables === true)),
+      ...state.steps,
+      ...objects.steps,
     ];
+    const strangers = [...log.strangers, ...state.strangers, ...objects.strangers];
     if (steps.length === 0) context.out(`nothing of pipeline '${config.name}' stands any more\n`);
     for (const step of steps) {
       if (flags.yes === true) await step.run();
@@ -64,8 +67,8 @@ async function teardown(flags: Flags, context: CliContext): Promise<ExitCode> {
     }
     if (flags.yes !== true && steps.length > 0) context.out('nothing was dropped; run again with --yes\n');
     if (flags.adopted !== true && left !== null) context.out(left);
-    if (log.strangers.length > 0)
-      context.out(`not known to be of this pipeline, and left alone: ${log.strangers.join(', ')}\n`);
+    if (strangers.length > 0)
+      context.out(`not known to be of this pipeline, and left alone: ${strangers.join(', ')}\n`);
     if (flags.tables !== true) context.out(`the tables in ${lake.uri} stay; --tables drops them, too\n`);
     return ExitCode.clean;
   } finally {
@@ -163,28 +166,31 @@ async function ownTopics(
   return (topic) => topic.startsWith(`${name}.__`) || ours.has(topic);
 }
 
-function stateSteps(config: Config, cwd: string): Step[] {
-  const inState = resolve(cwd, config.log.path).startsWith(`${resolve(cwd, config.state)}/`);
-  const paths = new Set(
-    [config.state, ...(config.log.kind === 'embedded' && !inState ? [config.log.path] : [])].map((path) =>
-      resolve(cwd, path),
+function stateSteps(config: Config, cwd: string): { readonly steps: Step[]; readonly strangers: readonly string[] } {
+  const state = resolve(cwd, config.state);
+  const log = resolve(cwd, config.log.path);
+  const files = [filesOf(state, 'state'), ...(log === join(state, 'log') ? [] : [filesOf(log, 'log')])];
+  return {
+    steps: files
+      .filter(({ own }) => own.length > 0)
+      .map((each) => ({ what: `local state ${each.folder}`, run: () => Promise.resolve(removeFiles(each)) })),
+    strangers: files.flatMap(({ folder, own, strangers }) =>
+      own.length === 0 ? [] : strangers.map((name) => join(folder, name)),
     ),
-  );
-  return [...paths].map((path) => ({
-    what: `local state ${path}`,
-    run: () => {
-      rmSync(path, { recursive: true, force: true });
-      return Promise.resolve();
-    },
-  }));
+  };
 }
 
-async function lakeSteps(lake: ObjectStore, tables: boolean): Promise<Step[]> {
-  const keys: string[] = [];
-  for await (const object of lake.list(tables ? '' : '_sluice/')) keys.push(object.key);
-  if (keys.length === 0) return [];
+async function lakeSteps(
+  config: Config,
+  lake: ObjectStore,
+  tables: boolean,
+): Promise<{ readonly steps: Step[]; readonly strangers: readonly string[] }> {
+  const { own, strangers } = await objectsOf(lake, config.name, tables);
   const what = tables
-    ? `${keys.length} objects of the lake ${lake.uri}`
-    : `${keys.length} objects under ${lake.uri}/_sluice`;
-  return [{ what, run: () => lake.delete(keys) }];
+    ? `${own.length} objects of the lake ${lake.uri}`
+    : `${own.length} objects under ${lake.uri}/_sluice`;
+  return {
+    steps: own.length === 0 ? [] : [{ what, run: () => lake.delete(own) }],
+    strangers: strangers.map((name) => `${lake.uri}/${name}`),
+  };
 }
