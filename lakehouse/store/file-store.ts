@@ -280,18 +280,18 @@ const CODES: Readonly<Record<string, StoreErrorCode>> = {
   EROFS: 'STORE_ACCESS_DENIED',
 };
 
+/** Why a file has no place to be written to. */
+const NO_FOLDER: Readonly<Record<string, string>> = {
+  ENOTDIR: 'a file stands where its folder must be',
+  ENOENT: 'its folder cannot be made',
+};
+
 function wrap(error: unknown, key: string, action: string): StoreError {
   if (error instanceof StoreError) return error;
   const code = codeOf(error);
-  if (code === 'ENOTDIR' && action === 'write')
-    return new StoreError(
-      'STORE_CONTAINER_MISSING',
-      key,
-      `cannot write "${key}": a file stands where its folder must be`,
-      {
-        cause: error,
-      },
-    );
+  const missing = action === 'write' && code !== null ? NO_FOLDER[code] : undefined;
+  if (missing !== undefined)
+    return new StoreError('STORE_CONTAINER_MISSING', key, `cannot write "${key}": ${missing}`, { cause: error });
   const kind = (code === null ? undefined : CODES[code]) ?? 'STORE_UNAVAILABLE';
   return new StoreError(kind, key, `cannot ${action} "${key}": ${code ?? 'unknown error'}`, { cause: error });
 }

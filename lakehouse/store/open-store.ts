@@ -21,7 +21,7 @@ export function openStore(uri: string, s3: S3Settings = {}): ObjectStore {
   switch (scheme) {
     case undefined:
       if (uri.trim() === '') throw new StoreError('STORE_BAD_URI', uri, 'the lake has no URI');
-      return createFileStore(uri.startsWith('file:') ? fileURLToPath(`file://${uri.slice('file:'.length)}`) : uri);
+      return createFileStore(uri.startsWith('file:') ? filePath(`file://${uri.slice('file:'.length)}`) : uri);
     case 'file':
       return createFileStore(filePath(uri));
     case 's3':

@@ -19,7 +19,7 @@ it.runIf(existsSync('/proc/self'))('so is one below /proc, where the system call
     expect.objectContaining({ exit: 2, message: expect.stringContaining('/proc/sluice/state cannot be used: ENOENT') }),
   );
   const lake = openStore('/proc/sluice/lake');
-  await expect(lake.put('a', Buffer.from('x'))).rejects.toMatchObject({ name: 'StoreError' });
+  await expect(lake.put('a', Buffer.from('x'))).rejects.toMatchObject({ code: 'STORE_CONTAINER_MISSING' });
   await lake.close();
 });
 
@@ -32,4 +32,8 @@ it('so is a lake whose path leads through a file', async () => {
   await expect(lake.put('a/b', Buffer.from('x'))).rejects.toMatchObject(refused);
   await expect(lake.putIfAbsent('a/b', Buffer.from('x'))).rejects.toMatchObject(refused);
   await lake.close();
+});
+
+it.each(['file:lake', 'file:./lake', 'file://host/lake'])('%s is no local file URI', (uri) => {
+  expect(() => openStore(uri)).toThrow(expect.objectContaining({ code: 'STORE_BAD_URI' }));
 });
