@@ -311,6 +311,16 @@ describe('records that Debezium wrote', () => {
     expect({ ...full.row }).toEqual({ id: 1, v: 'old', n: null });
   });
 
+  test('a delete without an old row gives the key of its record', () => {
+    const event = decode({ before: null, after: null, source, op: 'd' });
+    expect({ op: event.op, lsn: event.lsn, row: { ...event.row } }).toEqual({
+      op: 'd',
+      lsn: 24023128n,
+      row: { id: 1 },
+    });
+    expect(() => decode({ before: null, after: null, source, op: 'd' }, null)).toThrow("op 'd' without 'before'");
+  });
+
   test('tombstones, with and without a schema, give the key', () => {
     expect(decode(null)).toMatchObject({ op: 'tombstone' });
     expect(decoder.base.cells.row['id']).toBe(1);

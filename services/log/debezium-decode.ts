@@ -106,7 +106,7 @@ export function decodeDebeziumRecord(
   clearPosition(event);
   event.epoch = 1;
   try {
-    if (value === null || !decodeEnvelope(decoder, value, place)) decodeTombstone(decoder, key, place);
+    if (value === null || !decodeEnvelope(decoder, key, value, place)) decodeTombstone(decoder, key, place);
     else if (key === null && base.keyed && event.op !== 't' && event.op !== 'm') throw nullKey(place);
   } catch (error) {
     if (!(error instanceof JsonError)) throw error;
@@ -120,7 +120,7 @@ export function decodeDebeziumRecord(
 }
 
 /** False when the payload is null, which is a tombstone, too. */
-function decodeEnvelope(decoder: DebeziumDecoder, value: Buffer, place: RecordPlace): boolean {
+function decodeEnvelope(decoder: DebeziumDecoder, key: Buffer | null, value: Buffer, place: RecordPlace): boolean {
   const { base } = decoder;
   const { cursor, event, cells } = base;
   openCursor(cursor, value);
@@ -145,6 +145,10 @@ function decodeEnvelope(decoder: DebeziumDecoder, value: Buffer, place: RecordPl
   event.op = op;
   if (op === 't' || op === 'm') {
     clearCells(cells);
+    return true;
+  }
+  if (op === 'd' && beforeAt < 0 && key !== null && base.keyed) {
+    readKey(decoder, key, place);
     return true;
   }
   cursor.at = op === 'd' ? beforeAt : afterAt;
@@ -204,8 +208,12 @@ function keepKeyOnly(decoder: DebeziumDecoder): void {
 
 function decodeTombstone(decoder: DebeziumDecoder, key: Buffer | null, place: RecordPlace): void {
   if (key === null) throw nullKey(place);
+  decoder.base.event.op = 'tombstone';
+  readKey(decoder, key, place);
+}
+
+function readKey(decoder: DebeziumDecoder, key: Buffer, place: RecordPlace): void {
   const { base } = decoder;
-  base.event.op = 'tombstone';
   openCursor(base.cursor, key);
   if (!openPayload(base.cursor, decoder.keySchema, base.cells.columns.names, null)) throw nullKey(place);
   readRow(decoder, decoder.keySchema.fields, false);
