@@ -109,6 +109,8 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
   /** Chunks whose high mark has come and whose rows are not written yet: the append before them may fail. */
   const unwritten = new Set<() => void>();
   const workers = new Set<Promise<void>>();
+  /** Of the workers, those that will look for work again: one that found none may take a while to end its session. */
+  let looking = 0;
   let stopped = false;
   let token = 0;
   let fail: (error: unknown) => void = () => undefined;
@@ -291,7 +293,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
     ports.finished(route);
   };
 
-  /** One piece of work; false when there is none for now. */
+  /** One piece of work; false when there is none for now, and then the worker no longer counts. */
   const step = async (session: SourceSession): Promise<boolean> => {
     const fetch = fetches.shift();
     if (fetch !== undefined) {
@@ -331,6 +333,8 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
       });
       return true;
     }
+    // At once: whoever brings work from here on sets a new worker to it.
+    looking--;
     return false;
   };
 
@@ -381,6 +385,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
       } catch (error) {
         if (stopped) return;
         if (!(error instanceof ReaderError && error.retriable)) {
+          looking--;
           fail(error);
           return;
         }
@@ -392,7 +397,8 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
     }
   };
   const ensureWorkers = (): void => {
-    while (!stopped && workers.size < ports.parallel) {
+    while (!stopped && looking < ports.parallel) {
+      looking++;
       const run: Promise<void> = worker().finally(() => workers.delete(run));
       workers.add(run);
     }
