@@ -1,8 +1,11 @@
 import { expect, test } from 'vitest';
+import { waitFor } from '../../test/support/wait-for.ts';
+import type { Lsn } from '../log/position.ts';
 import { ReaderError } from './reader-error.ts';
 import { createSnapshotRunner, type SnapshotPorts } from './snapshot.ts';
 import type { SourceSession } from './source.ts';
 import type { TableRoute } from './table-route.ts';
+import { parseSnapshot } from './visibility.ts';
 
 test('work that comes while a worker ends its session is taken up by another one', async () => {
   let sessions = 0;
@@ -34,4 +37,48 @@ test('work that comes while a worker ends its session is taken up by another one
   await isClosing;
   await expect(runner.fetch(route, { condition: 'true' })).rejects.toThrow('no such table');
   expect(sessions).toBe(2);
+});
+
+test('nothing is forgotten while a chunk waits to be told its snapshot, which may be older than one that came first', async () => {
+  const asked: ((rows: readonly object[]) => void)[] = [];
+  const marks: string[] = [];
+  const session = {
+    query: async (sql: string) => {
+      const mark = /'(low:[^']*)'/.exec(sql)?.[1];
+      if (mark !== undefined) marks.push(mark);
+      if (!sql.startsWith('BEGIN')) return Promise.resolve([]);
+      return new Promise<readonly object[]>((resolve) => void asked.push(resolve));
+    },
+    close: async () => Promise.resolve(),
+  } as unknown as SourceSession;
+  const route = { recorder: null, shapeChanges: 0, state: { waitForXid: null, heaps: [] } } as unknown as TableRoute;
+  const heap = { schema: 'public', table: 't', oid: 1, relfilenode: 1, blocks: 1, pending: [{ from: 0, to: null }] };
+  const runner = createSnapshotRunner({
+    source: { session: async () => Promise.resolve(session) },
+    appender: { noteTable: () => undefined },
+    unseen: { xids: new Set([600]) },
+    plan: async () =>
+      Promise.resolve({
+        route,
+        heaps: [heap],
+        shape: { keyColumns: [0], shape: { columns: [{ name: 'id' }] } },
+        rowFilter: null,
+        reading: 0,
+      }),
+    runId: 'r',
+    parallel: 1,
+    chunkRows: 10,
+    recordedEventsMax: 10,
+  } as unknown as SnapshotPorts);
+  runner.begin(route);
+  await waitFor('the low mark', () => marks.length > 0);
+  runner.watermark(marks[0] ?? '', { lsn: 1n as Lsn, committedAtMicros: 0n });
+  await waitFor('the question for the snapshot', () => asked.length > 0);
+  route.recorder?.write(700, 'k', []);
+  const [older, newer] = [parseSnapshot('650:650:'), parseSnapshot('710:710:')];
+  runner.seen(newer);
+  expect(route.recorder?.fate('k', older)).toBe('skip');
+  const stopped = runner.stop();
+  for (const answer of asked) answer([{ s: '650:650:' }]);
+  await stopped;
 });

@@ -90,6 +90,8 @@ interface Fetch extends FetchWanted {
 
 interface RunningChunk {
   snapshot: VisibleSet | null;
+  /** Its snapshot was asked for and has not been told yet: the server may have taken it already. */
+  beginning: boolean;
 }
 
 type Arrival = (at: { readonly lsn: Lsn; readonly committedAtMicros: bigint }) => WatermarkWork;
@@ -120,13 +122,9 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
   const openRecorder = (route: TableRoute): void => {
     route.recorder ??= createKeyRecorder(() => ports.unseen.xids, ports.recordedEventsMax);
   };
-  /** A transaction whose keys were not recorded, and that the snapshot does not see. */
-  const missesUnrecorded = (route: TableRoute, snapshot: VisibleSet): boolean => {
-    for (const xid of route.recorder?.unseenAtOpen ?? []) {
-      if (ports.unseen.xids.has(xid) && !isVisible(xid, snapshot)) return true;
-    }
-    return false;
-  };
+  /** Transactions whose keys were not recorded, and that a snapshot of now may not see. */
+  const unrecorded = (route: TableRoute): readonly number[] =>
+    [...(route.recorder?.unseenAtOpen ?? [])].filter((xid) => ports.unseen.xids.has(xid));
   const closeRecorder = (route: TableRoute): void => {
     if (!plans.has(route) && !planning.has(route) && !fetches.some((fetch) => fetch.route === route))
       route.recorder = null;
@@ -164,9 +162,13 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
       return null;
     });
     if (stopped) return 'again';
+    // By what is known before the server takes the snapshot: another session may be told of a newer one first.
+    const notRecorded = unrecorded(route);
+    chunk.beginning = true;
     const snapshot = await beginChunk(session);
     chunk.snapshot = snapshot;
-    if (missesUnrecorded(route, snapshot)) {
+    chunk.beginning = false;
+    if (notRecorded.some((xid) => !isVisible(xid, snapshot))) {
       await session.query('ROLLBACK');
       return 'again';
     }
@@ -220,7 +222,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
   /** Reads a task until it is done. */
   const runTask = async (session: SourceSession, route: TableRoute, task: ChunkTask): Promise<'done' | 'restart'> => {
     for (let waitMs = RETRY_MS; ; waitMs = Math.min(waitMs * 2, RETRY_MS_MAX)) {
-      const chunk: RunningChunk = { snapshot: null };
+      const chunk: RunningChunk = { snapshot: null, beginning: false };
       running.add(chunk);
       try {
         const result = await readOnce(session, route, task, chunk);
@@ -437,6 +439,8 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
     },
     seen(snapshot) {
       const snapshots = [snapshot];
+      // It may be older than this one, and need what this one sees: that is forgotten the next time.
+      for (const chunk of running) if (chunk.beginning) return;
       for (const chunk of running) if (chunk.snapshot !== null) snapshots.push(chunk.snapshot);
       for (const route of new Set([...plans.keys(), ...fetches.map((fetch) => fetch.route)]))
         route.recorder?.prune(snapshots);
