@@ -261,7 +261,8 @@ logging: {level: warn}
     });
     const port = await freePort();
     const first = startSluice(['stream'], { cwd: alone, env: { PGURL: database.url, SLUICE_HTTP_PORT: String(port) } });
-    await waitFor('the first worker', async () => (await fetch(`http://127.0.0.1:${port}/livez`)).ok);
+    // In the group: of two that come at once either may be the one that stays.
+    await waitFor('the first worker', async () => (await status({ port, process: first })).workers.writesConsistent);
     const second = await runSluice(['stream'], await options());
     expect(second.code, second.err).toBe(2);
     expect(second.err).toContain('SLU-6040');
