@@ -20,3 +20,8 @@ it('warns of the settings that lose a slot or fill a disk, each with its SQL', (
     expect(findings[i]?.fix).toContain(`ALTER SYSTEM SET ${name}`);
   });
 });
+
+it('warns of a database that takes bytes which no client in UTF-8 can be sent', () => {
+  const encoded = (value: string): unknown => judgeSettings([{ name: 'server_encoding', value }])[0]?.status;
+  expect(['UTF8', 'LATIN1', 'SQL_ASCII'].map(encoded)).toEqual(['ok', 'ok', 'warning']);
+});

@@ -34,6 +34,13 @@ const RULES: Readonly<Record<string, (value: string) => { readonly why: string; 
           why: 'idle_replication_slot_timeout is set: the slot is lost when Sluice is down for longer',
           fix: 'ALTER SYSTEM SET idle_replication_slot_timeout = 0; SELECT pg_reload_conf(); or never stop Sluice for so long',
         },
+  server_encoding: (value) =>
+    value !== 'SQL_ASCII'
+      ? null
+      : {
+          why: 'server_encoding is SQL_ASCII: PostgreSQL takes any bytes, and will not send a text that is no UTF-8: one such change stops the reader',
+          fix: 'dump the database and restore it into one with ENCODING UTF8, or make sure that all its clients write UTF-8',
+        },
 };
 
 /** Readings of pg_settings, judged. Pure. */
