@@ -16,7 +16,7 @@ import type { LakeFloor, ReaderOptions } from './reader-options.ts';
 import { loadReaderState, type ReaderPosition, type SavedReader, type SourceIdentity } from './reader-state.ts';
 import { createSlot, dropSlot, findSlot, invalidation, requireOwnSlot, type SlotState } from './slot.ts';
 import type { ReplicationHandlers, ReplicationSession, ReplicationStream, SourceSession } from './source.ts';
-import { selectTables, type SelectedTables } from './table-selection.ts';
+import { noTables, selectTables, type SelectedTables } from './table-selection.ts';
 import { timelineAncestors, type Ancestor } from './timeline.ts';
 
 export interface Attachment {
@@ -121,9 +121,7 @@ async function prepare(
   if (all.taken.length === 0) {
     const first = all.refused[0];
     if (first !== undefined) throw first.error;
-    throw new ReaderError('NO_TABLES', `no table matches ${options.tables.join(', ')}`, {
-      remedy: 'correct source.tables (globs on schema.table), or create the tables first',
-    });
+    throw await noTables(session, options.tables);
   }
   const published = await publishSelected(session, options, all, known);
   const { publication, added, selected, announced } = published;

@@ -124,6 +124,23 @@ export async function findTable(session: SourceSession, schema: string, table: s
   return json<SourceTable>((await session.query(tablesSql(condition)))[0]);
 }
 
+export interface OtherRelation {
+  readonly schema: string;
+  readonly table: string;
+  readonly kind: 'view' | 'materialized view' | 'foreign table' | 'partition';
+}
+
+/** What a glob may match by name and is no table of its own in the WAL. */
+export async function otherRelations(session: SourceSession): Promise<readonly OtherRelation[]> {
+  const rows = await session.query(`
+select json_build_object('schema', n.nspname, 'table', c.relname, 'kind', case when c.relispartition then 'partition'
+  when c.relkind = 'v' then 'view' when c.relkind = 'm' then 'materialized view' else 'foreign table' end) as j
+from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where (c.relkind in ('v', 'm', 'f') or c.relkind in ('r', 'p') and c.relispartition) and ${SYSTEM_SCHEMAS}
+order by n.nspname, c.relname`);
+  return rows.map((row) => json<OtherRelation>(row)).filter((relation) => relation !== null);
+}
+
 /** The table that a partition belongs to; null when there is no such partition. */
 export async function partitionRoot(
   session: SourceSession,

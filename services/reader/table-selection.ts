@@ -1,7 +1,7 @@
 /** Which tables the reader takes, which it refuses, and how one is planned for its snapshot. */
 import type { TableShape } from '../log/event.ts';
 import type { ShapeEncoder } from '../log/envelope-encode.ts';
-import { findTable, listTables, type SourceTable } from './catalog.ts';
+import { findTable, listTables, otherRelations, type SourceTable } from './catalog.ts';
 import { findPublication, type Publication, type PublishedTable } from './publication.ts';
 import { ReaderError } from './reader-error.ts';
 import type { PublishedScope, TableSeen, TableState } from './reader-state.ts';
@@ -37,6 +37,24 @@ export async function selectTables(
     logKind,
     known,
   );
+}
+
+const SHOWN_MAX = 3;
+
+/** Why globs match no table: what they match may be no table. */
+export async function noTables(session: SourceSession, globs: readonly string[]): Promise<ReaderError> {
+  const others = await otherRelations(session);
+  const found = others.filter(({ schema, table }) => matchesGlobs(globs, schema, table));
+  const shown = found.slice(0, SHOWN_MAX).map(({ schema, table, kind }) => `${schema}.${table} is a ${kind}`);
+  const message = `no table matches ${globs.join(', ')}`;
+  return found.length === 0
+    ? new ReaderError('NO_TABLES', message, {
+        remedy: 'correct source.tables (globs on schema.table), or create the tables first',
+      })
+    : new ReaderError('NO_TABLES', `${message}: ${shown.join(', ')}${found.length > SHOWN_MAX ? ', …' : ''}`, {
+        remedy:
+          'name the tables that its rows come from: a view has no changes in the WAL, and a partition goes with its root',
+      });
 }
 
 /**

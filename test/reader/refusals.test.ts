@@ -114,6 +114,9 @@ describe('refusals', () => {
     expect(deferrable.message).toContain('deferrable primary key');
     await sql(pg.url, 'drop table public.d');
     expect((await refusal(pg.url, { tables: ['nothing.*'] })).code).toBe('NO_TABLES');
+    await sql(pg.url, 'create view public.seen as select 1 as id');
+    const ofView = await refusal(pg.url, { tables: ['public.seen'] });
+    expect(ofView).toMatchObject({ code: 'NO_TABLES', message: expect.stringContaining('public.seen is a view') });
     expect(await sql(pg.url, 'select slot_name from pg_replication_slots')).toEqual([]);
     await sql(pg.url, `select pg_create_logical_replication_slot('other', 'test_decoding')`).catch(() => undefined);
     await sql(pg.url, `select pg_create_physical_replication_slot('physical')`).catch(() => undefined);

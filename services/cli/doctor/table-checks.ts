@@ -12,7 +12,7 @@ import {
 import { findSlot } from '../../reader/slot.ts';
 import type { SourceSession } from '../../reader/source.ts';
 import { quoteIdent, quoteLiteral, quoteTable } from '../../reader/sql-text.ts';
-import { select } from '../../reader/table-selection.ts';
+import { noTables, select } from '../../reader/table-selection.ts';
 import type { Config } from '../../runtime/config.ts';
 import { columnFault, noColumns } from '../column-names.ts';
 import { catalogTable } from '../contracts/live-catalog.ts';
@@ -22,14 +22,10 @@ export async function checkTables(config: Config, session: SourceSession, report
   const all = (await listTables(session)).filter((table) =>
     matchesGlobs(config.source.tables, table.schema, table.table),
   );
-  if (all.length === 0)
-    return report(
-      bad(
-        'tables',
-        `no table matches ${config.source.tables.join(', ')}`,
-        'correct source.tables: globs on schema.table',
-      ),
-    );
+  if (all.length === 0) {
+    const { message, remedy } = await noTables(session, config.source.tables);
+    return report(bad('tables', message, remedy));
+  }
   const { taken, refused } = select(all, config.log.kind);
   for (const { schema, table, error } of refused) report(bad(`table ${schema}.${table}`, error.message, error.remedy));
   const publication = await findPublication(session, config.source.publication);
