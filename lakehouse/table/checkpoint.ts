@@ -18,7 +18,7 @@ import { buildColumn } from './column-build.ts';
 import { FILE_RETENTION_MS, intervalProperty } from './interval.ts';
 import { parseLossless, stringifyLossless } from './lossless-json.ts';
 import { LAST_CHECKPOINT, checkpointKey } from './log-files.ts';
-import { assertRearrangeable } from './protocol.ts';
+import { assertMaintainable } from './protocol.ts';
 import { openSnapshot } from './snapshot.ts';
 import type { Snapshot } from './snapshot.ts';
 import { assertChecksum, writeChecksum } from './version-checksum.ts';
@@ -44,7 +44,7 @@ export async function writeCheckpoint(snapshot: Snapshot, options: CheckpointOpt
     snapshot.tombstones === null
       ? await openSnapshot(snapshot.store, { version: snapshot.version, tombstones: true, backoff, now })
       : snapshot;
-  assertRearrangeable(whole.protocol, whole.store.uri);
+  assertMaintainable(whole.protocol, whole.store.uri);
   assertChecksum(whole);
   const rows = checkpointRows(whole, now());
   const { store, version } = whole;

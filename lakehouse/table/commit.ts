@@ -11,7 +11,7 @@ import { serializeCommit } from './action-json.ts';
 import { assertCommit } from './commit-rules.ts';
 import { readCommitsFrom } from './log-reader.ts';
 import { listLog } from './log-segment.ts';
-import { assertRearrangeable, assertWritable } from './protocol.ts';
+import { assertMaintainable, assertRearrangeable, assertWritable } from './protocol.ts';
 import { putCommit } from './put-commit.ts';
 import { LISTING_TRUSTED_MS, advanceSnapshot } from './snapshot.ts';
 import type { Snapshot } from './snapshot.ts';
@@ -122,7 +122,8 @@ export async function tryCommit(
   const { actions: proposed } = proposal;
   if (proposed.metadata !== null || proposed.protocol !== null || proposed.adds.some((file) => file.dataChange))
     assertWritable(protocol, metadata, store.uri);
-  else assertRearrangeable(protocol, store.uri);
+  else if (proposed.adds.length > 0 || proposed.removes.length > 0) assertRearrangeable(protocol, store.uri);
+  else assertMaintainable(protocol, store.uri);
   assertChecksum(snapshot);
   assertCommit(proposal.actions, protocol, metadata, store.uri);
   const current = await assertEndOfLog(snapshot, nowMs, options.backoff);

@@ -43,6 +43,9 @@ const WRITABLE: ReadonlySet<string> = new Set([
   'checkpointProtection',
 ]);
 
+/** Features that bind whoever adds or rewrites rows; the actions that carry them pass through a checkpoint as they are. */
+const KEPT: ReadonlySet<string> = new Set(['rowTracking', 'clustering', 'typeWidening', 'typeWidening-preview']);
+
 /** Features that delta-rs lists in tables which make no use of them: such a table is read and written, one with a variant is not. */
 const VARIANT: ReadonlySet<string> = new Set([
   'variantType',
@@ -96,17 +99,29 @@ export function assertWritable(protocol: ProtocolAction, metadata: MetadataActio
 }
 
 /**
- * Whether upkeep by this code keeps the table's promises: no row is added or changed by it (OPTIMIZE, VACUUM, checkpoints, log
- * cleanup), so rules for rows bind it not.
+ * Whether a rearrangement by this code (OPTIMIZE) keeps the table's promises: no row is added or changed by it, so rules for
+ * rows bind it not.
  * @throws TableError PROTOCOL_UNSUPPORTED naming the feature
  */
 export function assertRearrangeable(protocol: ProtocolAction, table: string): void {
+  assertWriterFeatures(protocol, table, (feature) => WRITABLE.has(feature));
+}
+
+/**
+ * Whether upkeep that leaves every data file as it is (VACUUM, checkpoints, log cleanup) keeps the table's promises.
+ * @throws TableError PROTOCOL_UNSUPPORTED naming the feature
+ */
+export function assertMaintainable(protocol: ProtocolAction, table: string): void {
+  assertWriterFeatures(protocol, table, (feature) => WRITABLE.has(feature) || KEPT.has(feature));
+}
+
+function assertWriterFeatures(protocol: ProtocolAction, table: string, known: (feature: string) => boolean): void {
   assertReadable(protocol, table);
   const { minWriterVersion: version } = protocol;
   if (version < 1 || version > 7) {
     throw unsupported(table, `the table needs Delta writer version ${version}; this version of sluice writes up to 7`);
   }
-  const unknown = writerFeatures(protocol).filter((feature) => !WRITABLE.has(feature) && !VARIANT.has(feature));
+  const unknown = writerFeatures(protocol).filter((feature) => !known(feature) && !VARIANT.has(feature));
   if (unknown.length > 0) {
     throw unsupported(table, `the table needs the writer feature${plural(unknown)}, which this version cannot write`);
   }

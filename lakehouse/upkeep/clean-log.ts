@@ -13,7 +13,7 @@ import { sidecarKeys } from '../table/checkpoint-read.ts';
 import { DAY_MS, LOG_RETENTION_MS, intervalProperty } from '../table/interval.ts';
 import { LOG_FOLDER, SIDECAR_FOLDER, parseLogFile } from '../table/log-files.ts';
 import { listLog } from '../table/log-segment.ts';
-import { assertRearrangeable } from '../table/protocol.ts';
+import { assertMaintainable } from '../table/protocol.ts';
 import { openSnapshot } from '../table/snapshot.ts';
 import { TableError } from '../table/table-error.ts';
 import { assertChecksum } from '../table/version-checksum.ts';
@@ -41,7 +41,7 @@ export async function cleanLog(store: ObjectStore, options: CleanLogOptions = {}
   const backoff = options.backoff ?? DEFAULT_BACKOFF;
   const table = store.uri;
   const snapshot = await openSnapshot(store, { backoff });
-  assertRearrangeable(snapshot.protocol, table);
+  assertMaintainable(snapshot.protocol, table);
   assertChecksum(snapshot);
   const { configuration } = snapshot.metadata;
   if (configuration['delta.enableExpiredLogCleanup'] === 'false') return { oldestVersion: null, removed: [] };

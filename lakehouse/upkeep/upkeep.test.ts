@@ -412,3 +412,57 @@ describe('time travel', () => {
     expect(await versionAt(lake.store, start + 2)).toBe(2n);
   });
 });
+
+describe('a table with row tracking and clustering', () => {
+  /** As Spark leaves one: each file with its row ids, and the domains that go with them. */
+  async function tracked(): Promise<Lake> {
+    const lake = await new Lake().create();
+    const add = { ...(await lake.file('a.parquet', [1n, 2n])), baseRowId: 40n, defaultRowCommitVersion: 1n };
+    await lake.commit({ adds: [{ ...add, clusteringProvider: 'liquid' }] });
+    const { protocol } = await openSnapshot(lake.store);
+    const actions = [
+      {
+        protocol: {
+          ...protocol,
+          minReaderVersion: 3,
+          minWriterVersion: 7,
+          readerFeatures: [],
+          writerFeatures: FEATURES,
+        },
+      },
+      { domainMetadata: { domain: 'delta.rowTracking', configuration: '{"rowIdHighWaterMark":41}', removed: false } },
+    ];
+    await lake.store.put(commitKey(2n), Buffer.from(actions.map((action) => JSON.stringify(action)).join('\n')));
+    return lake;
+  }
+  const FEATURES = ['domainMetadata', 'rowTracking', 'clustering', 'typeWidening'];
+
+  it('is checkpointed with all of it, and vacuumed', async () => {
+    const lake = await tracked();
+    await lake.file('orphan.parquet', [3n]);
+    await writeCheckpoint(await openSnapshot(lake.store, { tombstones: true }));
+    await lake.store.delete([0n, 1n, 2n].map(commitKey));
+    lake.nowMs += 30 * DAY;
+    expect((await vacuum(lake.store, { now: lake.now, inHistory: true })).deleted).toEqual(['orphan.parquet']);
+    const { files, domains } = await openSnapshot(lake.store);
+    expect([...files]).toMatchObject([{ baseRowId: 40n, defaultRowCommitVersion: 1n, clusteringProvider: 'liquid' }]);
+    expect(domains.get('delta.rowTracking')?.configuration).toBe('{"rowIdHighWaterMark":41}');
+  });
+
+  it('is neither written nor rearranged: new files would need their row ids', async () => {
+    const lake = await tracked();
+    const snapshot = await openSnapshot(lake.store);
+    const [file] = [...snapshot.files];
+    const add = await lake.file('b.parquet', [1n, 2n]);
+    const refused = { code: 'PROTOCOL_UNSUPPORTED', message: expect.stringContaining('"rowTracking", "clustering"') };
+    for (const dataChange of [true, false]) {
+      const actions = {
+        ...NO_ACTIONS,
+        adds: [{ ...add, dataChange }],
+        removes: [removeOf(file as AddFile, 1, dataChange)],
+      };
+      const proposal = { operation: { name: 'TEST', parameters: {} }, actions };
+      await expect(commitTo(snapshot, proposal, () => Promise.resolve(proposal))).rejects.toMatchObject(refused);
+    }
+  });
+});

@@ -18,7 +18,7 @@ import type { ObjectMeta, ObjectStore } from '../store/store.ts';
 import { NO_ACTIONS } from '../table/actions.ts';
 import { commitTo, type Operation, type Proposal } from '../table/commit.ts';
 import { FILE_RETENTION_MS, intervalProperty } from '../table/interval.ts';
-import { assertRearrangeable } from '../table/protocol.ts';
+import { assertMaintainable } from '../table/protocol.ts';
 import { openSnapshot } from '../table/snapshot.ts';
 import type { Snapshot } from '../table/snapshot.ts';
 import { TableError } from '../table/table-error.ts';
@@ -60,7 +60,7 @@ export async function vacuum(store: ObjectStore, options: VacuumOptions = {}): P
   const backoff = options.backoff ?? DEFAULT_BACKOFF;
   // Is it a table at all, and one we may touch? Before anything is listed.
   const early = await openSnapshot(store, { backoff });
-  assertRearrangeable(early.protocol, store.uri);
+  assertMaintainable(early.protocol, store.uri);
   assertChecksum(early);
   const retentionMs = retentionOf(early, options);
   const hostMs = (options.now ?? Date.now)();
@@ -69,7 +69,7 @@ export async function vacuum(store: ObjectStore, options: VacuumOptions = {}): P
 
   const listed = await withRetry(() => listAll(store), isRetriableRead, backoff);
   const snapshot = await openSnapshot(store, { tombstones: true, backoff });
-  assertRearrangeable(snapshot.protocol, store.uri);
+  assertMaintainable(snapshot.protocol, store.uri);
   assertChecksum(snapshot);
   const needed = new Set(referencedKeys(snapshot, cutoffMs));
   for (const version of options.pinnedVersions ?? []) {
