@@ -53,6 +53,15 @@ export function isConditionalConflict(error: unknown): boolean {
   );
 }
 
+/**
+ * versitygw on a file system: its folders go with their last object, and one that goes while something is put into it is told as
+ * a folder that stands in the way. The same put makes the folder again, or, where it was stored after all, meets itself.
+ */
+export function isFolderGone(error: unknown): boolean {
+  const { name, status } = describeS3Error(error);
+  return status === 409 && name === 'ExistingObjectIsDirectory';
+}
+
 export function isPreconditionFailed(error: unknown): boolean {
   return describeS3Error(error).status === 412;
 }

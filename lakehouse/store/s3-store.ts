@@ -7,10 +7,11 @@
 import { createRequire } from 'node:module';
 import type * as Sdk from '@aws-sdk/client-s3';
 import { assertKey, compareKeys } from './key-order.ts';
-import { DEFAULT_BACKOFF, backoffMs } from './retry.ts';
+import { DEFAULT_BACKOFF, backoffMs, withRetry } from './retry.ts';
 import type { Backoff } from './retry.ts';
 import {
   isConditionalConflict,
+  isFolderGone,
   isPreconditionFailed,
   isStaleCredentials,
   describeS3Error,
@@ -113,10 +114,12 @@ export function createS3Store(options: S3StoreOptions): ObjectStore {
       ...(conditional ? { IfNoneMatch: '*' } : {}),
       ...(options.kmsKeyId === null ? {} : { ServerSideEncryption: 'aws:kms' as const, SSEKMSKeyId: options.kmsKeyId }),
     });
-    await call(conditional ? 'put-if-absent' : 'put', body.length, async ({ retrying, once }) => {
-      await (conditional ? once : retrying).send(command);
-      return { value: null, receivedBytes: 0 };
-    });
+    const send = (): Promise<null> =>
+      call(conditional ? 'put-if-absent' : 'put', body.length, async ({ retrying, once }) => {
+        await (conditional ? once : retrying).send(command);
+        return { value: null, receivedBytes: 0 };
+      });
+    await withRetry(send, isFolderGone, backoff);
   };
 
   return {

@@ -177,6 +177,16 @@ describe('the S3 store, answered by a server that misbehaves', () => {
     expect(await put(() => ({ status: 409, code: 'ConditionalRequestConflict' }))).toBe('STORE_OUTCOME_UNKNOWN');
   });
 
+  it('puts again when the folder of the object went at that moment, as one server tells it', async () => {
+    const gone = { status: 409, code: 'ExistingObjectIsDirectory' };
+    expect(await put((count) => (count < 3 ? gone : 'ok'))).toBe('created');
+    expect(requests).toBe(3);
+    requests = 0;
+    await store.put('k', new TextEncoder().encode('x'));
+    expect(requests).toBe(3);
+    expect(await put(() => gone)).toMatch(/^STORE_/);
+  });
+
   it('refuses by name a store that ignores the condition', async () => {
     answer = () => 'ok';
     await expect(probeConditionalPut(store)).rejects.toMatchObject({ code: 'STORE_CONDITION_IGNORED' });
