@@ -21,7 +21,7 @@ import { beginChunk, createChunkTuple, fillTuple, relfilenodeOf } from './snapsh
 import type { PostgresSource, SourceSession } from './source.ts';
 import { quoteIdent } from './sql-text.ts';
 import { takesEvents } from './table-route.ts';
-import type { UnseenTransactions, VisibleSet } from './visibility.ts';
+import { isVisible, type UnseenTransactions, type VisibleSet } from './visibility.ts';
 
 export interface BagPorts extends ClearPorts {
   readonly source: PostgresSource;
@@ -123,8 +123,10 @@ async function begin(
 /** A commit is in the WAL before others see it: for a moment, or until a synchronous standby has answered (case 48). */
 async function snapshotOfAll(ports: BagPorts, session: SourceSession): Promise<VisibleSet | null> {
   for (let tries = 0; tries < SNAPSHOT_TRIES && ports.isCurrent(); tries++) {
+    // As known before the server takes the snapshot: another session may be told of a newer one first.
+    const appended = [...ports.unseen.xids];
     const snapshot = await beginChunk(session);
-    if (ports.unseen.invisibleIn(snapshot).length === 0) return snapshot;
+    if (appended.every((xid) => isVisible(xid, snapshot))) return snapshot;
     await session.query('ROLLBACK');
     await sleep(SNAPSHOT_WAIT_MS);
   }

@@ -82,3 +82,32 @@ test('nothing is forgotten while a chunk waits to be told its snapshot, which ma
   for (const answer of asked) answer([{ s: '650:650:' }]);
   await stopped;
 });
+
+test('a fetch that ends leaves the keys of its table to another that still runs', async () => {
+  const session = {
+    query: async () => Promise.resolve([]),
+    close: async () => Promise.resolve(),
+  } as unknown as SourceSession;
+  let plans = 0;
+  const goOn: (() => void)[] = [];
+  const runner = createSnapshotRunner({
+    source: { session: async () => Promise.resolve(session) },
+    unseen: { xids: new Set() },
+    plan: async () => {
+      plans++;
+      if (plans > 1) await new Promise<void>((resolve) => void goOn.push(resolve));
+      throw new ReaderError('TABLE_NOT_FOUND', 'no such table');
+    },
+    parallel: 2,
+    recordedEventsMax: 10,
+  } as unknown as SnapshotPorts);
+  const route = { recorder: null } as unknown as TableRoute;
+  const [first, second] = [runner.fetch(route, { condition: 'a' }), runner.fetch(route, { condition: 'b' })];
+  await expect(first).rejects.toThrow('no such table');
+  await waitFor('the other to be under way', () => goOn.length > 0);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(route.recorder).not.toBeNull();
+  for (const next of goOn) next();
+  await expect(second).rejects.toThrow('no such table');
+  await waitFor('nobody to need the keys', () => route.recorder === null);
+});

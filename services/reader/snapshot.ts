@@ -22,6 +22,7 @@ import { createShapeRetries } from './shape-retries.ts';
 import { ReaderError } from './reader-error.ts';
 import type { TidRange } from './reader-state.ts';
 import { loadWholeBag } from './snapshot-bag.ts';
+import { snapshotsInUse, type RunningChunk } from './running-chunks.ts';
 import { clearTable } from './snapshot-clear.ts';
 import { emitChunk } from './snapshot-emit.ts';
 import {
@@ -88,12 +89,6 @@ interface Fetch extends FetchWanted {
   readonly settle: (rows: number, error: unknown) => void;
 }
 
-interface RunningChunk {
-  snapshot: VisibleSet | null;
-  /** Its snapshot was asked for and has not been told yet: the server may have taken it already. */
-  beginning: boolean;
-}
-
 type Arrival = (at: { readonly lsn: Lsn; readonly committedAtMicros: bigint }) => WatermarkWork;
 
 const RETRY_MS = 50;
@@ -104,6 +99,8 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
   /** Tables to be planned; the object marks who does it now. */
   const planning = new Map<TableRoute, object | null>();
   const fetches: Fetch[] = [];
+  /** Taken from `fetches`, and not done. */
+  const fetching = new Set<Fetch>();
   const held = new Set<TableRoute>();
   const shapeRetries = createShapeRetries();
   const arrivals = new Map<string, Arrival>();
@@ -125,9 +122,9 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
   /** Transactions whose keys were not recorded, and that a snapshot of now may not see. */
   const unrecorded = (route: TableRoute): readonly number[] =>
     [...(route.recorder?.unseenAtOpen ?? [])].filter((xid) => ports.unseen.xids.has(xid));
+  const isFetched = (route: TableRoute): boolean => [...fetches, ...fetching].some((fetch) => fetch.route === route);
   const closeRecorder = (route: TableRoute): void => {
-    if (!plans.has(route) && !planning.has(route) && !fetches.some((fetch) => fetch.route === route))
-      route.recorder = null;
+    if (!plans.has(route) && !planning.has(route) && !isFetched(route)) route.recorder = null;
   };
 
   /** Writes a watermark and resolves with what its arrival in the stream led to. */
@@ -279,8 +276,6 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
     planning.delete(route);
     plans.set(route, plan);
     ports.appender.noteTable(route.state);
-    // Workers that found nothing to do while the plan was made have ended.
-    ensureWorkers();
   };
 
   /** A table without key: all of it from one snapshot (snapshot-bag.ts). */
@@ -299,6 +294,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
   const step = async (session: SourceSession): Promise<boolean> => {
     const fetch = fetches.shift();
     if (fetch !== undefined) {
+      fetching.add(fetch);
       try {
         openRecorder(fetch.route);
         const plan = await ports.plan(session, fetch.route, false);
@@ -316,6 +312,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
         fetch.settle(0, error);
         await session.query('ROLLBACK').catch(() => undefined);
       } finally {
+        fetching.delete(fetch);
         closeRecorder(fetch.route);
       }
       return true;
@@ -438,11 +435,10 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
       return arrive === undefined ? null : arrive(at);
     },
     seen(snapshot) {
-      const snapshots = [snapshot];
-      // It may be older than this one, and need what this one sees: that is forgotten the next time.
-      for (const chunk of running) if (chunk.beginning) return;
-      for (const chunk of running) if (chunk.snapshot !== null) snapshots.push(chunk.snapshot);
-      for (const route of new Set([...plans.keys(), ...fetches.map((fetch) => fetch.route)]))
+      const snapshots = snapshotsInUse(running, snapshot);
+      // What the older ones need is forgotten another time.
+      if (snapshots === null) return;
+      for (const route of new Set([...plans.keys(), ...[...fetches, ...fetching].map((fetch) => fetch.route)]))
         route.recorder?.prune(snapshots);
     },
     get active() {

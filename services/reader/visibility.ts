@@ -43,7 +43,6 @@ export interface UnseenTransactions {
   add(xid: number): void;
   /** Forgets those that `snapshot` sees: once visible, always visible. */
   prune(snapshot: VisibleSet): void;
-  invisibleIn(snapshot: VisibleSet): readonly number[];
   readonly xids: ReadonlySet<number>;
 }
 
@@ -56,9 +55,6 @@ export function createUnseenTransactions(saved: Iterable<number> = []): UnseenTr
     },
     prune(snapshot) {
       for (const xid of xids) if (isVisible(xid, snapshot)) xids.delete(xid);
-    },
-    invisibleIn(snapshot) {
-      return [...xids].filter((xid) => !isVisible(xid, snapshot));
     },
   };
 }

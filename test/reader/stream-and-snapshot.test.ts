@@ -47,22 +47,4 @@ describe('reader', () => {
       expect(reader.status().phase).toBe('ended');
     },
   );
-
-  it('reads two chunks of its only table at a time', async () => {
-    await db.query('create table t (id int primary key); insert into t select generate_series(1, 2000)');
-    harness = await openHarness(db);
-    let reading = 0;
-    let both: () => void = () => undefined;
-    const together = new Promise<void>((resolve) => (both = resolve));
-    const reader = await harness.start({
-      failpoint: async (name) => {
-        if (name !== 'during-snapshot-chunk') return;
-        reading++;
-        if (reading === 2) both();
-        await together;
-      },
-    });
-    await harness.snapshotsDone(reader);
-    expect((await harness.rows('t')).size).toBe(2000);
-  });
 });
