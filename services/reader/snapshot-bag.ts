@@ -182,7 +182,9 @@ async function atMark<T extends string>(
 ): Promise<T | 'again'> {
   const { route } = plan;
   return ports.emit<T | 'again'>(marks, 'high', (at, settle) => {
-    if (!ports.isCurrent() || route.bag !== load || load.broken !== null || !takesEvents(route.state)) {
+    const isVoid = (): boolean =>
+      !ports.isCurrent() || route.bag !== load || load.broken !== null || !takesEvents(route.state);
+    if (isVoid()) {
       settle('again');
       return null;
     }
@@ -192,6 +194,11 @@ async function atMark<T extends string>(
       rows: 0,
       write() {
         ports.waiting.delete(giveUp);
+        // The append before this took its time.
+        if (isVoid()) {
+          settle('again');
+          return 0;
+        }
         const { outcome, lastOrd } = write(at);
         settle(outcome);
         return lastOrd;

@@ -5,7 +5,7 @@ import type { TableShape } from '../log/event.ts';
 import type { HeapProgress, TableState, TidRange } from './reader-state.ts';
 import type { ChunkQuery } from './snapshot-read.ts';
 import { fromOwnRows } from './sql-text.ts';
-import { mergeRange, remainingChunks } from './snapshot-ranges.ts';
+import { mergeRange, rangeCondition, remainingChunks } from './snapshot-ranges.ts';
 import type { TableRoute } from './table-route.ts';
 
 export interface PlannedHeap {
@@ -135,6 +135,34 @@ export interface FetchWanted {
   readonly absent: AbsentQuery | null;
   /** Read only these columns, and the key; null = all. */
   readonly columns: readonly string[] | null;
+}
+
+export interface RangeLimits extends Pick<ChunkTask, 'isCurrent' | 'written'> {
+  readonly rowsMax: number;
+  readonly bytesMax: number;
+}
+
+/** The rows of a range of one heap. */
+export function rangeTask(plan: TablePlan, heapIndex: number, range: TidRange, limits: RangeLimits): ChunkTask {
+  const heap = plan.heaps[heapIndex];
+  if (heap === undefined) throw new RangeError(`no heap ${heapIndex}`);
+  const { rowsMax, bytesMax, isCurrent, written } = limits;
+  return {
+    shape: plan.shape,
+    relfilenode: heap.relfilenode,
+    isCurrent,
+    query: {
+      schema: heap.schema,
+      table: heap.table,
+      oid: heap.oid,
+      columns: plan.shape.shape.columns.map((column) => column.name),
+      conditions: [rangeCondition(range), ...(plan.rowFilter === null ? [] : [plan.rowFilter])],
+      rowsMax,
+      bytesMax,
+      only: true,
+    },
+    written,
+  };
 }
 
 /** The rows that a condition selects, as one chunk. @throws ReaderError SOURCE_QUERY_FAILED for a column that is not sent */

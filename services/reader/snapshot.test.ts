@@ -111,3 +111,52 @@ test('a fetch that ends leaves the keys of its table to another that still runs'
   await expect(second).rejects.toThrow('no such table');
   await waitFor('nobody to need the keys', () => route.recorder === null);
 });
+
+test('rows whose table was given up while the append before them was under way are not written: the keys that changed are no longer known', async () => {
+  const marks: string[] = [];
+  const session = {
+    query: async (sql: string) => {
+      const mark = /'((?:low|high):[^']*)'/.exec(sql)?.[1];
+      if (mark !== undefined) marks.push(mark);
+      if (sql.startsWith('BEGIN')) return Promise.resolve([{ s: '650:650:' }]);
+      return Promise.resolve(sql.startsWith('DECLARE') ? [{ n: '1', heap: '0', toast: '0' }] : []);
+    },
+    rows: async () => Promise.resolve(0),
+    close: async () => Promise.resolve(),
+  } as unknown as SourceSession;
+  const route = { recorder: null, shapeChanges: 0, state: { waitForXid: null, heaps: [] } } as unknown as TableRoute;
+  const heap = { schema: 'public', table: 't', oid: 1, relfilenode: 1, blocks: 1, pending: [{ from: 0, to: null }] };
+  const runner = createSnapshotRunner({
+    source: { session: async () => Promise.resolve(session) },
+    appender: { noteTable: () => undefined },
+    unseen: { xids: new Set() },
+    failpoint: () => undefined,
+    plan: async () =>
+      Promise.resolve({
+        route,
+        heaps: [heap],
+        shape: { keyColumns: [0], shape: { columns: [{ name: 'id' }] } },
+        rowFilter: null,
+        reading: 0,
+      }),
+    present: () => {
+      throw new Error('rows were written');
+    },
+    runId: 'r',
+    parallel: 1,
+    chunkRows: 10,
+    recordedEventsMax: 10,
+  } as unknown as SnapshotPorts);
+  const at = { lsn: 1n as Lsn, committedAtMicros: 0n };
+  runner.begin(route);
+  await waitFor('the low mark', () => marks.length === 1);
+  runner.watermark(marks[0] ?? '', at);
+  await waitFor('the high mark', () => marks.length === 2);
+  const work = runner.watermark(marks[1] ?? '', at);
+  expect(work).not.toBeNull();
+  // As when another chunk of the table fails for good.
+  runner.cancel(route);
+  expect(route.recorder).toBeNull();
+  expect(work?.write()).toBe(0);
+  await runner.stop();
+});

@@ -29,6 +29,7 @@ import {
   nextChunk,
   chunkDone,
   fetchTask,
+  rangeTask,
   type FetchWanted,
   restartPlan,
   stoppedBefore,
@@ -36,7 +37,6 @@ import {
   type TablePlan,
 } from './snapshot-plan.ts';
 import { beginChunk, readChunk, type ChunkRows } from './snapshot-read.ts';
-import { rangeCondition } from './snapshot-ranges.ts';
 import type { PostgresSource, SourceSession } from './source.ts';
 import { quoteLiteral } from './sql-text.ts';
 import type { TableRoute } from './table-route.ts';
@@ -152,8 +152,15 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
     task: ChunkTask,
     chunk: RunningChunk,
   ): Promise<'done' | 'again' | 'restart'> => {
-    const generation = route.recorder?.generation ?? 0;
-    const { shapeChanges } = route;
+    const { recorder, shapeChanges } = route;
+    const generation = recorder?.generation;
+    const isValid = (): boolean =>
+      !stopped &&
+      task.isCurrent() &&
+      recorder !== null &&
+      route.recorder === recorder &&
+      recorder.generation === generation &&
+      (route.shapeChanges === shapeChanges || route.encoder?.shape.version === ports.present(task.shape).shape.version);
     await emit<null>(session, 'low', (_at, settle) => {
       settle(null);
       return null;
@@ -173,13 +180,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
     await ports.failpoint('during-snapshot-chunk');
     if (task.query.only && rows.relfilenode !== task.relfilenode) return 'restart';
     return emit<'done' | 'again'>(session, 'high', (at, settle) => {
-      const valid =
-        !stopped &&
-        task.isCurrent() &&
-        route.recorder?.generation === generation &&
-        (route.shapeChanges === shapeChanges ||
-          route.encoder?.shape.version === ports.present(task.shape).shape.version);
-      if (!valid) {
+      if (!isValid()) {
         settle('again');
         return null;
       }
@@ -189,6 +190,11 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
         rows: rows.rows.rows + rows.absent.rows,
         write() {
           unwritten.delete(giveUp);
+          // The append before this took its time: meanwhile another chunk's failure may have given the table up, and its keys.
+          if (!isValid()) {
+            settle('again');
+            return 0;
+          }
           const lastOrd = writeChunk(route, task, rows, at);
           settle('done');
           return lastOrd;
@@ -232,23 +238,11 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
     }
   };
 
-  const chunkTask = (plan: TablePlan, heapIndex: number, range: TidRange): ChunkTask => {
-    const heap = plan.heaps[heapIndex];
-    if (heap === undefined) throw new RangeError(`no heap ${heapIndex}`);
-    return {
-      shape: plan.shape,
-      relfilenode: heap.relfilenode,
+  const chunkTask = (plan: TablePlan, heapIndex: number, range: TidRange): ChunkTask =>
+    rangeTask(plan, heapIndex, range, {
+      rowsMax: ports.chunkRows * 2,
+      bytesMax: ports.chunkBytesMax,
       isCurrent: () => plans.get(plan.route) === plan,
-      query: {
-        schema: heap.schema,
-        table: heap.table,
-        oid: heap.oid,
-        columns: plan.shape.shape.columns.map((column) => column.name),
-        conditions: [rangeCondition(range), ...(plan.rowFilter === null ? [] : [plan.rowFilter])],
-        rowsMax: ports.chunkRows * 2,
-        bytesMax: ports.chunkBytesMax,
-        only: true,
-      },
       written(rows, stoppedBehind) {
         const complete = chunkDone(plan, heapIndex, range, rows, stoppedBehind);
         ports.appender.noteTable(plan.route.state);
@@ -257,8 +251,7 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
         closeRecorder(plan.route);
         ports.finished(plan.route);
       },
-    };
-  };
+    });
 
   const planTable = async (session: SourceSession, route: TableRoute, fresh: boolean): Promise<void> => {
     await waitForXid(session, route.state.waitForXid, () => stopped);
@@ -276,6 +269,8 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
     planning.delete(route);
     plans.set(route, plan);
     ports.appender.noteTable(route.state);
+    // Workers that found nothing to do while the plan was made have ended.
+    ensureWorkers();
   };
 
   /** A table without key: all of it from one snapshot (snapshot-bag.ts). */
