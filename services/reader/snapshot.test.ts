@@ -3,9 +3,18 @@ import { waitFor } from '../../test/support/wait-for.ts';
 import type { Lsn } from '../log/position.ts';
 import { ReaderError } from './reader-error.ts';
 import { createSnapshotRunner, type SnapshotPorts } from './snapshot.ts';
+import type { TablePlan } from './snapshot-plan.ts';
 import type { SourceSession } from './source.ts';
 import type { TableRoute } from './table-route.ts';
 import { parseSnapshot } from './visibility.ts';
+
+function tableOfOneChunk(): { readonly route: TableRoute; readonly plan: SnapshotPorts['plan'] } {
+  const route = { recorder: null, shapeChanges: 0, state: { waitForXid: null, heaps: [] } } as unknown as TableRoute;
+  const heap = { schema: 'public', table: 't', oid: 1, relfilenode: 1, blocks: 1, pending: [{ from: 0, to: null }] };
+  const shape = { keyColumns: [0], shape: { columns: [{ name: 'id' }] } };
+  const plan = { route, heaps: [heap], shape, rowFilter: null, reading: 0 } as unknown as TablePlan;
+  return { route, plan: async () => Promise.resolve(plan) };
+}
 
 test('work that comes while a worker ends its session is taken up by another one', async () => {
   let sessions = 0;
@@ -51,20 +60,12 @@ test('nothing is forgotten while a chunk waits to be told its snapshot, which ma
     },
     close: async () => Promise.resolve(),
   } as unknown as SourceSession;
-  const route = { recorder: null, shapeChanges: 0, state: { waitForXid: null, heaps: [] } } as unknown as TableRoute;
-  const heap = { schema: 'public', table: 't', oid: 1, relfilenode: 1, blocks: 1, pending: [{ from: 0, to: null }] };
+  const { route, plan } = tableOfOneChunk();
   const runner = createSnapshotRunner({
     source: { session: async () => Promise.resolve(session) },
     appender: { noteTable: () => undefined },
     unseen: { xids: new Set([600]) },
-    plan: async () =>
-      Promise.resolve({
-        route,
-        heaps: [heap],
-        shape: { keyColumns: [0], shape: { columns: [{ name: 'id' }] } },
-        rowFilter: null,
-        reading: 0,
-      }),
+    plan,
     runId: 'r',
     parallel: 1,
     chunkRows: 10,
@@ -124,21 +125,13 @@ test('rows whose table was given up while the append before them was under way a
     rows: async () => Promise.resolve(0),
     close: async () => Promise.resolve(),
   } as unknown as SourceSession;
-  const route = { recorder: null, shapeChanges: 0, state: { waitForXid: null, heaps: [] } } as unknown as TableRoute;
-  const heap = { schema: 'public', table: 't', oid: 1, relfilenode: 1, blocks: 1, pending: [{ from: 0, to: null }] };
+  const { route, plan } = tableOfOneChunk();
   const runner = createSnapshotRunner({
     source: { session: async () => Promise.resolve(session) },
     appender: { noteTable: () => undefined },
     unseen: { xids: new Set() },
     failpoint: () => undefined,
-    plan: async () =>
-      Promise.resolve({
-        route,
-        heaps: [heap],
-        shape: { keyColumns: [0], shape: { columns: [{ name: 'id' }] } },
-        rowFilter: null,
-        reading: 0,
-      }),
+    plan,
     present: () => {
       throw new Error('rows were written');
     },
