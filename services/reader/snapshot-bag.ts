@@ -17,6 +17,7 @@ import { addRecord } from './outgoing-batch.ts';
 import { ReaderError } from './reader-error.ts';
 import { clearTable, type ClearPorts, type MarkPlace } from './snapshot-clear.ts';
 import { ownRows, type TablePlan } from './snapshot-plan.ts';
+import { workAtMark } from './mark-work.ts';
 import { beginChunk, createChunkTuple, fillTuple, relfilenodeOf } from './snapshot-read.ts';
 import type { PostgresSource, SourceSession } from './source.ts';
 import { quoteIdent } from './sql-text.ts';
@@ -181,30 +182,11 @@ async function atMark<T extends string>(
   write: (at: MarkPlace) => { readonly outcome: T; readonly lastOrd: number },
 ): Promise<T | 'again'> {
   const { route } = plan;
-  return ports.emit<T | 'again'>(marks, 'high', (at, settle) => {
-    const isVoid = (): boolean =>
-      !ports.isCurrent() || route.bag !== load || load.broken !== null || !takesEvents(route.state);
-    if (isVoid()) {
-      settle('again');
-      return null;
-    }
-    const giveUp = (): void => settle('again');
-    ports.waiting.add(giveUp);
-    return {
-      rows: 0,
-      write() {
-        ports.waiting.delete(giveUp);
-        // The append before this took its time.
-        if (isVoid()) {
-          settle('again');
-          return 0;
-        }
-        const { outcome, lastOrd } = write(at);
-        settle(outcome);
-        return lastOrd;
-      },
-    };
-  });
+  const isValid = (): boolean =>
+    ports.isCurrent() && route.bag === load && load.broken === null && takesEvents(route.state);
+  return ports.emit<T | 'again'>(marks, 'high', (at, settle) =>
+    workAtMark({ rows: 0, isValid, otherwise: 'again', write: () => write(at) }, settle, ports.waiting),
+  );
 }
 
 function eventAt(ports: BagPorts, op: 'r' | 'd', { lsn, committedAtMicros }: MarkPlace): MutableRowEvent {

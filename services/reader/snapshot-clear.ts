@@ -4,6 +4,7 @@ import type { Lsn } from '../log/position.ts';
 import type { LogAppender } from './log-appender.ts';
 import type { WatermarkWork } from './message-pump.ts';
 import type { ClaimStore } from './outgoing-batch.ts';
+import { workAtMark } from './mark-work.ts';
 import { emitClear } from './snapshot-emit.ts';
 import type { TablePlan } from './snapshot-plan.ts';
 import type { SourceSession } from './source.ts';
@@ -49,45 +50,34 @@ export async function clearTable<T>(
   otherwise: T,
 ): Promise<T | null> {
   const { route } = plan;
-  return ports.emit<T | null>(marks, 'clear', (at, settle) => {
-    if (!ports.isCurrent()) {
-      settle(null);
-      return null;
-    }
-    const giveUp = (): void => settle(null);
-    ports.waiting.add(giveUp);
-    let made: T | null = otherwise;
-    const { ready } = steps;
-    return {
-      rows: 0,
-      ...(ready === undefined
-        ? {}
-        : {
-            async ready() {
-              made = await ready();
-              if (made === null) {
-                ports.waiting.delete(giveUp);
-                settle(null);
-              }
-              return made !== null;
-            },
-          }),
-      write() {
-        ports.waiting.delete(giveUp);
-        // The append before this took its time.
-        if (!ports.isCurrent()) {
-          settle(null);
-          return 0;
-        }
-        const { encoder, claims, epoch, appender } = ports;
-        const place = { encoder, claims, epoch, at, shape: plan.shape, topic: route.topic, batch: appender.batch };
-        emitClear({ ...place, atMs: ports.clock() }, route.partitions);
-        route.state = { ...route.state, clearFirst: false };
-        if (made !== null) steps.cleared(made);
-        appender.noteTable(route.state);
-        settle(made);
-        return 0;
+  const { ready } = steps;
+  let made: T | null = otherwise;
+  return ports.emit<T | null>(marks, 'clear', (at, settle) =>
+    workAtMark<T | null>(
+      {
+        rows: 0,
+        isValid: () => ports.isCurrent(),
+        otherwise: null,
+        ...(ready === undefined
+          ? {}
+          : {
+              async ready() {
+                made = await ready();
+                return made !== null;
+              },
+            }),
+        write() {
+          const { encoder, claims, epoch, appender } = ports;
+          const place = { encoder, claims, epoch, at, shape: plan.shape, topic: route.topic, batch: appender.batch };
+          emitClear({ ...place, atMs: ports.clock() }, route.partitions);
+          route.state = { ...route.state, clearFirst: false };
+          if (made !== null) steps.cleared(made);
+          appender.noteTable(route.state);
+          return { outcome: made, lastOrd: 0 };
+        },
       },
-    };
-  });
+      settle,
+      ports.waiting,
+    ),
+  );
 }

@@ -21,6 +21,7 @@ import type { ClaimStore } from './outgoing-batch.ts';
 import { createShapeRetries } from './shape-retries.ts';
 import { ReaderError } from './reader-error.ts';
 import type { TidRange } from './reader-state.ts';
+import { workAtMark } from './mark-work.ts';
 import { loadWholeBag } from './snapshot-bag.ts';
 import { snapshotsInUse, type RunningChunk } from './running-chunks.ts';
 import { clearTable } from './snapshot-clear.ts';
@@ -179,28 +180,19 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
     const rows = await readChunk(session, task.query, snapshot);
     await ports.failpoint('during-snapshot-chunk');
     if (task.query.only && rows.relfilenode !== task.relfilenode) return 'restart';
-    return emit<'done' | 'again'>(session, 'high', (at, settle) => {
-      if (!isValid()) {
-        settle('again');
-        return null;
-      }
-      const giveUp = (): void => settle('again');
-      unwritten.add(giveUp);
-      return {
-        rows: rows.rows.rows + rows.absent.rows,
-        write() {
-          unwritten.delete(giveUp);
-          // The append before this took its time: meanwhile another chunk's failure may have given the table up, and its keys.
-          if (!isValid()) {
-            settle('again');
-            return 0;
-          }
-          const lastOrd = writeChunk(route, task, rows, at);
-          settle('done');
-          return lastOrd;
+    // Another chunk's failure may give the table up, and with it the keys that changed.
+    return emit<'done' | 'again'>(session, 'high', (at, settle) =>
+      workAtMark<'done' | 'again'>(
+        {
+          rows: rows.rows.rows + rows.absent.rows,
+          isValid,
+          otherwise: 'again',
+          write: () => ({ outcome: 'done', lastOrd: writeChunk(route, task, rows, at) }),
         },
-      };
-    });
+        settle,
+        unwritten,
+      ),
+    );
   };
 
   const writeChunk = (route: TableRoute, task: ChunkTask, rows: ChunkRows, at: Parameters<Arrival>[0]): number => {
