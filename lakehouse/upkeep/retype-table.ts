@@ -1,6 +1,7 @@
 /**
- * Gives columns of a table other types, and such as it lacks. A Delta column keeps its type while a file of it stands, so the table is emptied in the
- * same commit, by a writer that fills it again; the old rows stay in the history, under the schema that they were written with.
+ * Gives columns of a table other types, and such as it lacks. A Delta column keeps its type while a file of it stands, so the
+ * table is emptied in the same commit, by a writer that fills it again; the old rows stay in the history, under the schema that
+ * they were written with.
  */
 import { evolveTable } from '../merge/evolve-table.ts';
 import { NO_ACTIONS, removeOf } from '../table/actions.ts';
