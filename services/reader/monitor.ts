@@ -113,13 +113,15 @@ async function sampleSlot(
   run: ReaderRun,
   options: ReaderOptions,
 ): Promise<{ readonly sample: SlotSample; readonly sourceTimeMicros: bigint }> {
+  // As it is before the server is asked: by the time its answers are here, the position may have passed the end that they name.
+  const { position } = run.appender;
   const slot = await findSlot(session, options.slot);
   const [row] = await session.query(`
 SELECT pg_current_wal_lsn() AS lsn, (extract(epoch FROM clock_timestamp()) * 1000000)::int8 AS micros,
   (SELECT json_build_object('pid', pid, 'seconds', extract(epoch FROM clock_timestamp() - xact_start)::int8, 'application', application_name)
    FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND xact_start IS NOT NULL ORDER BY xact_start LIMIT 1) AS oldest`);
   const walLsn = parseLsn(row?.['lsn'] ?? '0/0');
-  const broken = sourceBreak(run.appender.position, {
+  const broken = sourceBreak(position, {
     ...run.attachment.identity,
     ancestors: run.attachment.ancestors,
     slot,

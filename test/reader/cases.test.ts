@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { ContinuityError } from '../../services/reader/attach.ts';
+import type { ReaderHandle } from '../../services/reader/reader-options.ts';
 import type { PostgresSource } from '../../services/reader/source.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -562,6 +563,42 @@ describe('reader cases', () => {
     await db.query('insert into rest values (1)');
     await harness.caughtUp(reader);
     expect(await expectEqual('rest', ['id'])).toBe(1);
+  });
+
+  it('a position that passes the WAL end while the heartbeat waits for the answer is no older copy of the database', async () => {
+    await db.query('create table t (id int primary key)');
+    harness = await openHarness(db);
+    let reader: ReaderHandle | null = null;
+    let late = 0;
+    // The answer to a heartbeat's question for the WAL's end arrives when the reader has gone beyond it.
+    const source: PostgresSource = {
+      ...harness.source,
+      async session(purpose) {
+        const session = await harness.source.session(purpose);
+        if (purpose !== 'heartbeat') return session;
+        return Object.assign(Object.create(session) as typeof session, {
+          async query(sql: string) {
+            const rows = await session.query(sql);
+            if (reader !== null && late < 2 && /pg_current_wal_lsn/.test(sql)) {
+              await db.query(`insert into t values (${late})`);
+              await harness.caughtUp(reader);
+              await db.query(`insert into t values (${late + 10})`);
+              await harness.caughtUp(reader);
+              late += 1;
+            }
+            return rows;
+          },
+        });
+      },
+    };
+    const started = await harness.start({ source });
+    await harness.snapshotsDone(started);
+    reader = started;
+    await waitFor('two late answers', () => late === 2 || started.status().phase === 'stopped');
+    expect(started.status().stopped).toBeNull();
+    await db.query('insert into t values (100)');
+    await harness.caughtUp(started);
+    expect(await expectEqual('t', ['id'])).toBe(5);
   });
 
   it('a base that moved between two chunks can be fetched by its key', async () => {
