@@ -228,6 +228,7 @@ export const SESSION_SETTINGS: Readonly<Record<string, string>> = {
   quote_all_identifiers: 'off',
   // A role's or database's own limits are made for short requests: a snapshot's reads are long, and our sessions rest.
   statement_timeout: '0',
+  lock_timeout: '0',
   idle_in_transaction_session_timeout: '0',
   idle_session_timeout: '0',
   default_transaction_read_only: 'off',

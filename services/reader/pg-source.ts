@@ -164,7 +164,12 @@ function connectError(error: unknown, connection: SourceConnection, purpose: str
     const known = knownServerError(fields);
     const mapped = known.code === 'SOURCE_QUERY_FAILED' ? 'SOURCE_UNREACHABLE' : known.code;
     const remedy = /pg_hba\.conf/.test(cause.message) ? hbaRemedy(connection, cause.message) : known.remedy;
-    return new ReaderError(mapped, `${purpose}: PostgreSQL at ${where} refused: ${cause.message}`, { cause, remedy });
+    return new ReaderError(mapped, `${purpose}: PostgreSQL at ${where} refused: ${cause.message}`, {
+      cause,
+      remedy,
+      // The sender of a connection that was cut may stand for a minute yet.
+      ...(known.code === 'NO_FREE_SENDER' ? { retriable: true } : {}),
+    });
   }
   if (/does not support SSL|establishing an SSL/.test(cause.message)) {
     return new ReaderError('SOURCE_TLS', `${purpose}: the server at ${where} does not speak TLS`, {

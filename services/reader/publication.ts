@@ -2,6 +2,7 @@
  * The publication: what the server sends. Created before the slot (the other order fails on every read), with partitions
  * under their root and with all four kinds of change. Source: PostgreSQL docs, CREATE PUBLICATION, pg_publication_tables.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ReaderError } from './reader-error.ts';
 import { sqlstateOf } from './server-error.ts';
 import type { SourceSession, TextRow } from './source.ts';
@@ -181,6 +182,23 @@ export async function ensurePublication(
   return { publication, created: false, added: missing };
 }
 
+const LOCK_TRIES = 5;
+const LOCK_WAIT_MS = 100;
+
+/** It locks its tables, beside whatever else alters them: what gave way in a deadlock is asked again. */
+export async function alterPublication(session: SourceSession, sql: string): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      await session.query(sql);
+      return;
+    } catch (error) {
+      const passes = error instanceof ReaderError && error.retriable && !session.closed;
+      if (!passes || tries === LOCK_TRIES) throw error;
+    }
+    await sleep(LOCK_WAIT_MS * tries);
+  }
+}
+
 async function change(
   session: SourceSession,
   sql: string,
@@ -188,8 +206,9 @@ async function change(
   what: string,
 ): Promise<void> {
   try {
-    await session.query(sql);
+    await alterPublication(session, sql);
   } catch (cause) {
+    if (cause instanceof ReaderError && cause.retriable) throw cause;
     // 42501 insufficient privilege (not the owner), 25006 read-only, 55000 FOR ALL TABLES publications cannot be altered so.
     if (sqlstateOf(cause) === null) throw cause;
     throw new ReaderError(code, `${what}: ${cause instanceof Error ? cause.message : ''}`, {

@@ -1,5 +1,6 @@
 /** One table's place in the publication: looked up, taken, left. */
-import { addTablesSql, askPublished, dropTableSql, type TableName } from './publication.ts';
+import { addTablesSql, alterPublication, askPublished, dropTableSql, type TableName } from './publication.ts';
+import { ReaderError } from './reader-error.ts';
 import { sqlstateOf } from './server-error.ts';
 import type { SourceSession } from './source.ts';
 import { quoteLiteral } from './sql-text.ts';
@@ -23,7 +24,7 @@ export async function isPublished(
 /** True if it was not published until now. @throws ReaderError with an SQLSTATE where the role may not publish it */
 export async function publishTable(session: SourceSession, publication: string, table: TableName): Promise<boolean> {
   if (await isPublished(session, publication, table)) return false;
-  await session.query(addTablesSql(publication, [table]));
+  await alterPublication(session, addTablesSql(publication, [table]));
   return true;
 }
 
@@ -35,11 +36,11 @@ export async function unpublishTable(
 ): Promise<string | null> {
   const sql = dropTableSql(publication, table);
   try {
-    await session.query(sql);
+    await alterPublication(session, sql);
     return null;
   } catch (error) {
     const sqlstate = sqlstateOf(error);
-    if (sqlstate === null) throw error;
+    if (sqlstate === null || (error instanceof ReaderError && error.retriable)) throw error;
     // A table that is gone has left every publication.
     return sqlstate === NO_SUCH_TABLE ? null : `${sql};`;
   }

@@ -39,6 +39,12 @@ const REMEDY = {
     'as a superuser: ALTER ROLE <role> BYPASSRLS, or add a policy that shows all rows, or leave the table out of source.tables',
 } as const;
 
+/**
+ * What the server would not do now and may do in a moment: serialization failure, deadlock, lock not available, cancelled by
+ * somebody, no memory or disk for it (PostgreSQL docs, appendix A).
+ */
+const PASSING: ReadonlySet<string> = new Set(['40001', '40P01', '55P03', '57014', '53000', '53100', '53200']);
+
 export function knownServerError({ sqlstate, message }: ServerErrorFields): Known {
   if (/row-level security/.test(message)) return { code: 'TABLE_ROW_SECURITY', remedy: REMEDY.policies };
   if (/unsupported startup parameter|pgbouncer/i.test(message)) return { code: 'SOURCE_POOLED', remedy: POOLED_REMEDY };
@@ -75,9 +81,14 @@ export function knownServerError({ sqlstate, message }: ServerErrorFields): Know
     case '57P01':
     case '57P02':
     case '57P03':
-      return { code: 'SOURCE_LOST', remedy: 'the server is stopping or starting; the reader tries again by itself' };
+    case '57P05':
+    case '25P03':
+    case '25P04':
+      return { code: 'SOURCE_LOST', remedy: 'the server has ended the session; the reader tries again by itself' };
     default:
-      return { code: 'SOURCE_QUERY_FAILED', remedy: '' };
+      return PASSING.has(sqlstate)
+        ? { code: 'SOURCE_QUERY_FAILED', remedy: 'it is asked again by itself', retriable: true }
+        : { code: 'SOURCE_QUERY_FAILED', remedy: '' };
   }
 }
 

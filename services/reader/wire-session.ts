@@ -19,6 +19,7 @@ export interface WireInfo {
 }
 
 const END_WAIT_MS = 1_000;
+const TRANSACTION_TIMEOUT_SINCE = 170_000;
 
 export interface WireSession extends ReplicationSession {
   /** Asks for the server's version; to be called once, first. */
@@ -144,6 +145,8 @@ export function createWireSession(socket: Duplex, info: WireInfo): WireSession {
     async open() {
       const [row] = await collectRows('SHOW server_version_num', simpleQuery);
       serverVersion = Number(row?.['server_version_num'] ?? 0);
+      // As the other limits of SESSION_SETTINGS; older servers do not know it, and would refuse the connection.
+      if (serverVersion >= TRANSACTION_TIMEOUT_SINCE) await collectRows('SET transaction_timeout = 0', simpleQuery);
     },
     backendPid: info.backendPid,
     get closed() {
