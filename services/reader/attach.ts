@@ -83,8 +83,18 @@ export async function attach(
     let owned: OwnedSlot | null = null;
     try {
       const prepared = await prepare(session, options, { signal, created });
-      owned = await own(options, handlers, waiting);
-      if (owned !== null) return await takeOver(session, options, prepared, owned);
+      let waited = false;
+      owned = await own(options, handlers, (standby) => {
+        waited = true;
+        // Whoever streams works with them.
+        created.slot = created.publication = false;
+        return waiting(standby);
+      });
+      if (owned !== null) {
+        // A standby may have waited for days: tables and publication as they are by now.
+        const now = waited ? await prepare(session, options, { signal, created }) : prepared;
+        return await takeOver(session, options, now, owned);
+      }
     } catch (error) {
       await owned?.stream.close();
       await takeBack(session, options, created);

@@ -22,6 +22,7 @@ import { ReaderError } from './reader-error.ts';
 import type { ReaderLimits, ReaderOptions } from './reader-options.ts';
 import type { ReaderRun } from './reader-run.ts';
 import { keyOf } from './shapes.ts';
+import { sqlstateOf } from './server-error.ts';
 import { findSlot } from './slot.ts';
 import { slotInsurance, type SlotInsurance, type SlotSample } from './slot-insurance.ts';
 import type { SourceSession } from './source.ts';
@@ -84,7 +85,12 @@ export function createMonitor(run: ReaderRun, options: ReaderOptions, limits: Re
           const at = options.clock();
           if (at >= next || run.registry.routes().some(isAltered)) {
             next = at + limits.heartbeatMs;
-            await heartbeat(session);
+            await heartbeat(session).catch((error: unknown) => {
+              // A lock that was not to be had, a statement that somebody cancelled: the next heartbeat looks again.
+              if (!(error instanceof ReaderError && error.retriable) || sqlstateOf(error) === null || session.closed)
+                throw error;
+              options.logger.warn({ err: error }, 'a look at the source failed; it is made again');
+            });
           }
           if (options.privacy !== undefined && at >= look) {
             look = at + limits.contractsMs;
@@ -152,6 +158,8 @@ async function compareTables(
   // What is altered from here on is looked at the next time.
   const altered = run.registry.routes().filter(isAltered);
   const alterations = altered.map((route) => route.alterations);
+  /** What was known of each when the server was asked: of one that is planned anew meanwhile the answers say nothing. */
+  const known = new Map(run.registry.routes().map((route) => [route, route.state.seen]));
   // The publication first: what is dropped or replaced between the two looks is a table that is not the one that we follow,
   // and not one that was taken out of the publication.
   const publication = await findPublication(session, options.publication);
@@ -170,6 +178,7 @@ async function compareTables(
   const redefined = publicationBreak(run.attachment.identity.publication, publicationRevision(publication));
   if (redefined !== null) throw new ContinuityError(redefined);
   for (const route of run.registry.routes()) {
+    if (known.get(route) !== route.state.seen) continue;
     if (route.state.phase !== 'removed' && !tables.some((table) => isOf(table, route)))
       if (await letPartitionGo(session, run, route)) continue;
     if (!takesEvents(route.state)) continue;
@@ -178,8 +187,8 @@ async function compareTables(
     const table = tables.find((each) => isOf(each, route)) ?? null;
     const now = table === null ? null : tableNow(table, publication);
     const shape = run.history.latest(route.schema, route.table);
-    const known = { state: route.state, key: shape === null ? null : keyOf(shape), now: seen.get(route) ?? null };
-    const broken = tableBreak(known, now);
+    const before = { state: route.state, key: shape === null ? null : keyOf(shape), now: seen.get(route) ?? null };
+    const broken = tableBreak(before, now);
     if (broken !== null && broken.state !== 'PARTITIONS_CHANGED') {
       run.registry.stop(route, {
         state: broken.state,
@@ -209,9 +218,9 @@ async function compareTables(
   // A mark that no longer withholds them, at once.
   if (altered.length > 0) await session.query(`SELECT pg_logical_emit_message(true, '${MARK_PREFIX}', '')`);
   for (const table of tables) {
-    const known = run.registry.find(table.schema, table.table);
+    const route = run.registry.find(table.schema, table.table);
     if (
-      (known === null || known.state.phase === 'removed') &&
+      (route === null || route.state.phase === 'removed') &&
       options.newTables !== 'ignore' &&
       matchesGlobs(options.tables, table.schema, table.table)
     ) {

@@ -162,8 +162,10 @@ export async function startReader(given: ReaderOptions): Promise<ReaderHandle> {
     },
     async removeTable(schema, table) {
       const run = running();
-      const sql = await run.registry.remove(routeOf(run, schema, table));
+      const route = routeOf(run, schema, table);
+      // First, or a heartbeat that looks meanwhile would take the table for a new one.
       tables.push(`!${exactGlob({ schema, table })}`);
+      const sql = await run.registry.remove(route);
       await run.appender.saved();
       return sql;
     },
@@ -223,6 +225,12 @@ const RECOVERED_LOG: ReadonlySet<string> = new Set([
   'LOG_ACCESS_DENIED',
 ]);
 
+/**
+ * A secret or certificate that somebody changes: the attempt reads it anew. A standby: while a name moves from the old primary to
+ * the new one, it may lead to a server that is not promoted yet.
+ */
+const RECOVERED_SOURCE: ReadonlySet<string> = new Set(['SOURCE_AUTHENTICATION', 'SOURCE_TLS', 'SOURCE_IS_STANDBY']);
+
 /** PostgreSQL below 18 cannot decode a change of a time in which there was no publication; newer ones leave it out. */
 function namedBreak(error: unknown, publication: string): unknown {
   const missing = sqlstateOf(error) === '42704' && error instanceof Error && error.message.includes(`"${publication}"`);
@@ -234,8 +242,7 @@ function namedBreak(error: unknown, publication: string): unknown {
 /** Connection and log troubles pass; a broken continuity, a refusal or a protocol error does not. */
 function mayRetry(error: unknown): boolean {
   if (error instanceof ContinuityError) return false;
-  if (error instanceof ReaderError)
-    return error.retriable || error.code === 'SOURCE_AUTHENTICATION' || error.code === 'SOURCE_TLS';
+  if (error instanceof ReaderError) return error.retriable || RECOVERED_SOURCE.has(error.code);
   if (error instanceof LogError) return error.retriable || RECOVERED_LOG.has(error.code);
   return isFullDisk(error);
 }

@@ -10,7 +10,7 @@ import { bareFromRelation, currentKey, describeColumns, keyOf, type ShapeHistory
 import type { SourceSession } from './source.ts';
 import { matchesGlobs } from './table-globs.ts';
 import type { TablePrivacy } from './table-privacy.ts';
-import { tableName, takesEvents, type StopReason, type TableRoute } from './table-route.ts';
+import { beginsAnew, tableName, takesEvents, type StopReason, type TableRoute } from './table-route.ts';
 
 export interface RelationShapes {
   /** The route for a RELATION, with the shape that it names in force. Null = not ours. */
@@ -40,6 +40,10 @@ function losesColumns(before: TableShape, now: TableShape): boolean {
   return before.columns.some(({ name }) => !now.columns.some((column) => column.name === name));
 }
 
+/** A table that was stopped for it and read again has its new key, though no event with it has come yet. */
+const isOtherKey = (key: readonly string[] | null, shape: TableShape): boolean =>
+  key === null || key.join('\0') !== keyOf(shape).join('\0');
+
 export function createRelationShapes(options: RelationShapesOptions): RelationShapes {
   const { session, history, encoderFor, privacy, noteShape, stop, resnapshot } = options;
   const keys = new Map<string, readonly string[] | null>();
@@ -63,10 +67,11 @@ export function createRelationShapes(options: RelationShapesOptions): RelationSh
     }
     if (!takesEvents(route.state) || before === null) return;
     if (shape.version !== before.version) route.alterations++;
+    if (beginsAnew(route.state)) return;
     if (shape.oid !== route.state.oid) {
       const detail = `table ${route.schema}.${route.table} had OID ${route.state.oid} and is now another table, OID ${shape.oid}`;
       stop(route, { state: 'TABLE_REPLACED', detail, remedy: REPAIR(route) });
-    } else if (shape.version > before.version && keyOf(before).join('\0') !== keyOf(shape).join('\0')) {
+    } else if (shape.version > before.version && isOtherKey(keyOf(before), shape) && isOtherKey(route.keyRead, shape)) {
       const detail = `the key of ${route.schema}.${route.table} was (${keyOf(before).join(', ')}) and is now (${keyOf(shape).join(', ')})`;
       stop(route, { state: 'KEY_CHANGED', detail, remedy: REPAIR(route) });
     } else if (shape.version > before.version && losesColumns(before, shape)) {

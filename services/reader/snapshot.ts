@@ -246,16 +246,20 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
     });
 
   const planTable = async (session: SourceSession, route: TableRoute, fresh: boolean): Promise<void> => {
-    await waitForXid(session, route.state.waitForXid, () => stopped);
+    const turn = planning.get(route);
+    // False once it is to be planned again: what this look at the catalog found may be what was altered.
+    const isCurrent = (): boolean => !stopped && planning.get(route) === turn;
+    await waitForXid(session, route.state.waitForXid, () => !isCurrent());
+    if (!isCurrent()) return;
     openRecorder(route);
     const plan = await ports.plan(session, route, fresh);
-    if (stopped || !planning.has(route)) return;
+    if (!isCurrent()) return;
     if (isBag(plan.shape)) {
-      await loadWhole(session, plan);
+      await loadWhole(session, plan, isCurrent);
       return;
     }
     if (route.state.clearFirst === true) {
-      const ours = { ...ports, emit, waiting: unwritten, isCurrent: () => !stopped };
+      const ours = { ...ports, emit, waiting: unwritten, isCurrent };
       if ((await clearTable(ours, session, plan, { cleared: () => undefined }, true)) === null) return;
     }
     planning.delete(route);
@@ -266,11 +270,9 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
   };
 
   /** A table without key: all of it from one snapshot (snapshot-bag.ts). */
-  const loadWhole = async (session: SourceSession, first: TablePlan): Promise<void> => {
+  const loadWhole = async (session: SourceSession, first: TablePlan, isCurrent: () => boolean): Promise<void> => {
     const { route } = first;
     route.recorder = null;
-    const turn = planning.get(route);
-    const isCurrent = (): boolean => !stopped && turn !== undefined && planning.get(route) === turn;
     const bag = { ...ports, emit, waiting: unwritten, isCurrent };
     if (!(await loadWholeBag(bag, session, first, async () => ports.plan(session, route, true)))) return;
     planning.delete(route);
@@ -306,16 +308,23 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
     }
     for (const [route, busy] of planning) {
       if (busy !== null) continue;
-      planning.set(route, {});
-      await guarded(session, route, async () => planTable(session, route, route.state.heaps.length === 0));
+      const turn = {};
+      planning.set(route, turn);
+      await guarded(
+        session,
+        route,
+        () => planning.get(route) === turn,
+        () => planTable(session, route, route.state.heaps.length === 0),
+      );
       return true;
     }
     for (const [route, plan] of plans) {
       const chunk = held.has(route) ? null : nextChunk(plan);
       if (chunk === null) continue;
-      await guarded(session, route, async () => {
+      const isCurrent = (): boolean => plans.get(route) === plan;
+      await guarded(session, route, isCurrent, async () => {
         const done = await runTask(session, route, chunkTask(plan, chunk.heap, chunk.range));
-        if (done === 'restart' && plans.get(route) === plan) restart(route);
+        if (done === 'restart' && isCurrent()) restart(route);
       });
       return true;
     }
@@ -332,14 +341,24 @@ export function createSnapshotRunner(ports: SnapshotPorts): SnapshotRunner {
     ensureWorkers();
   };
 
-  const guarded = async (session: SourceSession, route: TableRoute, work: () => Promise<void>): Promise<void> => {
+  /** What fails of a plan that is no longer the table's says nothing of the table. */
+  const guarded = async (
+    session: SourceSession,
+    route: TableRoute,
+    isCurrent: () => boolean,
+    work: () => Promise<void>,
+  ): Promise<void> => {
     try {
       await work();
     } catch (error) {
       await session.query('ROLLBACK').catch(() => undefined);
       if (stopped) return;
       const failure = error instanceof ReaderError ? error : null;
-      if (failure?.retriable === true) {
+      if (failure !== null && !isCurrent()) {
+        if (failure.retriable) throw failure;
+        return;
+      }
+      if (failure !== null && shapeRetries.passes(route, failure)) {
         // Planned again from what is in the log.
         plans.delete(route);
         planning.set(route, null);

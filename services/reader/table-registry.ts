@@ -122,6 +122,8 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
 
   const add = async (schema: string, name: string): Promise<TableRoute> => {
     const label = tableName(schema, name);
+    const begun = taking.get(label);
+    if (begun !== undefined) return begun;
     const existing = byName.get(label);
     if (existing !== undefined && existing.state.phase !== 'removed') return existing;
     const table = await findTable(attachment.session, schema, name);
@@ -189,10 +191,22 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     }
   };
 
+  /** A heartbeat, a RELATION and a command may ask for the same table at once: two routes of it would not know of each other. */
+  const taking = new Map<string, Promise<TableRoute>>();
   const take = async (table: SourceTable): Promise<TableRoute> => {
+    const label = tableName(table.schema, table.table);
+    const before = byName.get(label);
+    let taken = taking.get(label);
+    if (taken === undefined) {
+      if (before !== undefined && before.state.phase !== 'removed') return before;
+      taken = takeUp(table, before).finally(() => taking.delete(label));
+      taking.set(label, taken);
+    }
+    return taken;
+  };
+  const takeUp = async (table: SourceTable, before: TableRoute | undefined): Promise<TableRoute> => {
     const { schema, table: name } = table;
     const label = tableName(schema, name);
-    const before = byName.get(label);
     // Registered before it is published: its first RELATION must find it.
     const fresh = newTableState(table, options.clock(), null);
     const snapshot = (before?.state.snapshot ?? 0) + 1;
@@ -209,7 +223,7 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     } catch (error) {
       if (before === undefined) byName.delete(label);
       else byName.set(label, before);
-      if (!(error instanceof ReaderError) || sqlstateOf(error) === null) throw error;
+      if (!(error instanceof ReaderError) || sqlstateOf(error) === null || error.retriable) throw error;
       throw new ReaderError('PUBLICATION_MISSING_TABLE', `${label} cannot be published: ${error.message}`, {
         cause: error,
         remedy: `as its owner: ${addTablesSql(options.publication, [{ schema, table: name }])};`,

@@ -36,6 +36,8 @@ export interface TableRoute {
   truncates: number;
   truncatesSeen: number;
   state: TableState;
+  /** Key of the rows that the last snapshot of this run reads; null = none has begun. */
+  keyRead: readonly string[] | null;
   /** Set while chunks of the table are being read. */
   recorder: KeyRecorder | null;
   /** Set while a table without key is being loaded. */
@@ -65,6 +67,7 @@ export function createTableRoute(pipeline: string, state: TableState, partitions
     truncates: 0,
     truncatesSeen: 0,
     state,
+    keyRead: null,
     recorder: null,
     bag: null,
     collectionOrder: 0,
@@ -77,6 +80,11 @@ export function createTableRoute(pipeline: string, state: TableState, partitions
 /** Whether a table whose rows the log holds has to be read again is not known until the catalog was looked at. */
 export function isAltered(route: TableRoute): boolean {
   return takesEvents(route.state) && route.alterations > route.alterationsSeen;
+}
+
+/** Just about to be planned from the catalog as it will be, and all that the lake has of it goes first. */
+export function beginsAnew({ phase, heaps, clearFirst }: TableState): boolean {
+  return phase === 'snapshotting' && heaps.length === 0 && clearFirst === true;
 }
 
 /** Compiled encoders by shape version: a table that changes to and fro compiles each shape once. */

@@ -5,7 +5,7 @@ import { findTable, listTables, otherRelations, type SourceTable } from './catal
 import { findPublication, type Publication, type PublishedTable } from './publication.ts';
 import { ReaderError } from './reader-error.ts';
 import type { PublishedScope, TableSeen, TableState } from './reader-state.ts';
-import { bareFromCatalog, describeColumns, type BareShape, type ShapeHistory } from './shapes.ts';
+import { bareFromCatalog, describeColumns, keyOf, type BareShape, type ShapeHistory } from './shapes.ts';
 import type { SourceSession } from './source.ts';
 import { matchesGlobs } from './table-globs.ts';
 import { requireReplicable } from './table-key.ts';
@@ -140,9 +140,20 @@ export interface PlanContext {
   readonly mark: (bare: BareShape) => BareShape;
 }
 
+/** The rows in the log have another key: the heartbeat says so in a moment, and must not take this shape for theirs. */
+function refuseOtherKey(stands: TableShape | null, { schema, table, key }: BareShape): void {
+  if (stands === null || keyOf(stands).join('\0') === key.join('\0')) return;
+  throw new ReaderError(
+    'TABLE_KEY_MISMATCH',
+    `the key of ${schema}.${table} was (${keyOf(stands).join(', ')}) and is now (${key.join(', ')})`,
+    { retriable: true },
+  );
+}
+
 /** Looks the table up anew and lays out what is still to be read. @throws ReaderError if it cannot be taken any more */
 export async function planTable(session: SourceSession, route: TableRoute, context: PlanContext): Promise<TablePlan> {
   const { schema, table: name } = route;
+  const { snapshot } = route.state;
   const table = await findTable(session, schema, name);
   if (table === null) throw new ReaderError('TABLE_NOT_FOUND', `table ${schema}.${name} does not exist any more`);
   requireReplicable(table);
@@ -162,8 +173,10 @@ export async function planTable(session: SourceSession, route: TableRoute, conte
       `the column list of ${schema}.${name} in publication "${context.publication}" leaves out the key's ${absent.join(', ')}`,
     );
   }
-  // Only a snapshot from its beginning takes up another scope. One that goes on, and rows fetched beside the stream, keep theirs.
+  // Only a snapshot from its beginning takes up another scope, and the table as it is now. One that goes on, and rows fetched
+  // beside the stream, keep theirs: what was altered since the rows in the log were read is for the heartbeat to find.
   const begins = route.state.phase === 'snapshotting' && route.state.heaps.length === 0;
+  if (!begins) refuseOtherKey(context.history.latest(schema, name), bare);
   let shape = context.history.known(bare);
   if (shape === null) {
     shape = context.history.add(bare, await describeColumns(session, bare));
@@ -176,12 +189,15 @@ export async function planTable(session: SourceSession, route: TableRoute, conte
   route.encoder ??= encoder;
   const perChunk = blocksPerChunk(table.estimatedRows, table.blocks, context.chunkRows);
   const heaps = table.heaps.map((heap) => planHeap(heap, route.state, perChunk));
+  const plan = { route, heaps, shape: encoder, rowFilter: published.rowFilter, reading: 0 };
+  // To be read again since the catalog was asked: the next plan is of what stands there by then.
+  if (route.state.snapshot !== snapshot) return plan;
+  if (begins) route.keyRead = bare.key;
   route.state = {
     ...plannedState(route.state, heaps),
-    oid: table.oid,
-    partitions: leaves(table),
-    seen: seenOf(table),
-    ...(begins ? { published: scopeOf(published) } : {}),
+    ...(begins
+      ? { oid: table.oid, partitions: leaves(table), seen: seenOf(table), published: scopeOf(published) }
+      : {}),
   };
-  return { route, heaps, shape: encoder, rowFilter: published.rowFilter, reading: 0 };
+  return plan;
 }
