@@ -2,7 +2,7 @@
  * Taking the slot over (DESIGN section 4): own the slot, fence older writers of the log, read the state, stream. In this
  * order nobody else can append behind the state that is read, and two readers never both believe that they go on.
  */
-import type { LogWriter } from '../log/log.ts';
+import type { LogReader, LogWriter, PartitionBounds } from '../log/log.ts';
 import type { Lsn } from '../log/position.ts';
 import { formatLsn, parseLsn } from '../log/position.ts';
 import { progressTopic, readerTopic } from '../log/topics.ts';
@@ -277,9 +277,17 @@ async function takeOver(
 
 /** Marks without the reader's state: the state's topic was lost, and with it what the shapes in the records mean. */
 async function stateBreak({ log, name }: ReaderOptions): Promise<Break<SourceBreak> | null> {
-  const marks = (await log.reader.bounds(progressTopic(name))).get(0);
+  const topic = progressTopic(name);
+  const marks = (await log.reader.bounds(topic)).get(0);
   if (marks === undefined || marks.end === 0n) return null;
+  // A first append that was cut off leaves offsets in Kafka, and no mark.
+  if (marks.earliest === 0n && !(await holdsRecords(log.reader, topic, marks))) return null;
   return { state: 'TOPIC_RESET', detail: `topic ${readerTopic(name)} has lost the reader's state`, gap: null };
+}
+
+async function holdsRecords(reader: LogReader, topic: string, { earliest, end }: PartitionBounds): Promise<boolean> {
+  for await (const batch of reader.read(topic, 0, earliest, end)) if (batch.offsets.length > 0) return true;
+  return false;
 }
 
 /** After a break the slot's own position counts; another WAL opens a new epoch, or its lower LSNs would be taken for old ones. */

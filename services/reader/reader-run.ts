@@ -227,8 +227,10 @@ async function wire(
       appender.abandon(new ReaderError('SOURCE_LOST', 'the reader begins anew, or was stopped'));
       await streamed?.close();
       await writer.close();
-      // Nothing reached the log: the next start is a first start, with a publication and a slot of its own.
-      if (appender.position.sequence === 0) await takeBack(attachment.session, options, attachment.created);
+      // Nothing reached the log: the next start is a first start, with a publication and a slot of its own. Of an append that failed
+      // that is not known: its answer may be what was lost.
+      if (appender.position.sequence === 0 && !appender.failed)
+        await takeBack(attachment.session, options, attachment.created);
       await attachment.session.close();
     },
   };

@@ -1,6 +1,7 @@
 /** The tables of a run: which are followed, what is written of each, and what stops one of them. */
 import type { ShapeEncoder } from '../log/envelope-encode.ts';
 import type { TableShape } from '../log/event.ts';
+import { LogError } from '../log/log.ts';
 import { dataTopic } from '../log/topics.ts';
 import type { Attachment } from './attach.ts';
 import { findTable, listTables, type SourceTable } from './catalog.ts';
@@ -184,6 +185,13 @@ export function createTableRegistry(parts: RegistryOptions): TableRegistry {
     try {
       return await take(table);
     } catch (error) {
+      if (error instanceof LogError && error.code === 'LOG_TOPIC_REFUSED') {
+        // Kafka without a broker of the replicas that it is to have, or a name that it does not take: the others go on.
+        if (refused.get(label) !== error.message)
+          options.logger.error({ table: label, code: error.code }, error.message);
+        refused.set(label, error.message);
+        return null;
+      }
       if (!(error instanceof ReaderError) || error.code !== 'PUBLICATION_MISSING_TABLE') throw error;
       announced.add(label);
       options.logger.warn({ table: label, remedy: error.remedy }, `table ${label} is new: ${error.message}`);

@@ -3,6 +3,9 @@
  * asked, and a lock that was not to be had for once stops nothing. Each is held up at the port, so that it happens every time.
  */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { LogError, type EventLog } from '../../services/log/log.ts';
+import type { LogOffset } from '../../services/log/position.ts';
+import { progressTopic } from '../../services/log/topics.ts';
 import { parseConnection } from '../../services/reader/connection.ts';
 import { openPostgresSource } from '../../services/reader/pg-source.ts';
 import type { ReaderHandle } from '../../services/reader/reader-options.ts';
@@ -308,6 +311,88 @@ describe('late answers', () => {
 });
 
 describe('failures that pass', () => {
+  it('a first append whose answer is lost loses neither slot nor publication', async () => {
+    await db.query('create table t (id int primary key); insert into t values (1)');
+    harness = await openHarness(db);
+    let lost = 0;
+    const log: EventLog = {
+      ...harness.log,
+      async writer(identity) {
+        const writer = await harness.log.writer(identity);
+        return {
+          ...writer,
+          async append(records, controls) {
+            const next = await writer.append(records, controls);
+            if (lost++ === 0) throw new LogError('LOG_UNAVAILABLE', 'a commit got no answer');
+            return next;
+          },
+        };
+      },
+    };
+    const reader = await harness.start({ log });
+    await waitFor('another append', () => lost > 1 || reader.status().phase === 'stopped');
+    await harness.snapshotsDone(reader);
+    expect(await expectEqual('t', ['id'])).toBe(1);
+  });
+
+  it('offsets that a first append left when it was cut off are no lost state', async () => {
+    await db.query('create table t (id int primary key); insert into t values (1)');
+    harness = await openHarness(db);
+    const topic = progressTopic(harness.name);
+    const { reader: real } = harness.log;
+    let asked = false;
+    // As a Kafka topic shows itself that has had aborted transactions only.
+    const log: EventLog = {
+      ...harness.log,
+      reader: {
+        ...real,
+        async bounds(name, how) {
+          if (name !== topic || asked) return real.bounds(name, how);
+          return new Map([[0, { earliest: 0n as LogOffset, end: 2n as LogOffset }]]);
+        },
+        read(name, ...range) {
+          if (name !== topic || asked) return real.read(name, ...range);
+          asked = true;
+          return (async function* () {})();
+        },
+      },
+    };
+    const reader = await harness.start({ log });
+    expect(asked).toBe(true);
+    await harness.snapshotsDone(reader);
+    expect(await expectEqual('t', ['id'])).toBe(1);
+  });
+
+  it('a new table whose topic the log refuses just now is taken later, and stops nothing', async () => {
+    await db.query('create table t (id int primary key)');
+    harness = await openHarness(db);
+    let refusals = 2;
+    const log: EventLog = {
+      ...harness.log,
+      admin: {
+        ...harness.log.admin,
+        ensureTopics(topics) {
+          if (Object.keys(topics).some((topic) => topic.endsWith('.later')) && refusals-- > 0)
+            return Promise.reject(new LogError('LOG_TOPIC_REFUSED', 'replication factor 3 is larger than 2 brokers'));
+          return harness.log.admin.ensureTopics(topics);
+        },
+      },
+    };
+    const reader = await harness.start({ log });
+    await harness.snapshotsDone(reader);
+    await db.query('create table later (id int primary key); insert into later values (1)');
+    await waitFor(
+      'the new table',
+      () => {
+        if (reader.status().phase === 'stopped') throw new Error(JSON.stringify(reader.status().stopped));
+        return tableOf(reader, 'later')?.phase === 'streaming';
+      },
+      { deadlineMs: 20_000 },
+    );
+    await harness.caughtUp(reader);
+    expect(await expectEqual('later', ['id'])).toBe(1);
+  });
+
   const refusal = (sqlstate: string, purpose: string): ReaderError =>
     serverError({ sqlstate, message: 'not now' }, purpose);
 
