@@ -5,7 +5,7 @@
  */
 import { createRequire } from 'node:module';
 import { Kafka, logLevel, type Admin, type ISocketFactory, type KafkaConfig, type SASLOptions } from 'kafkajs';
-import { kafkaError } from './kafka-error.ts';
+import { brokerErrorType, kafkaError } from './kafka-error.ts';
 import { createKafkaSockets, type KafkaSockets } from './kafka-sockets.ts';
 import type { ProducerStamp } from './kafka-batch.ts';
 import {
@@ -80,6 +80,8 @@ interface InternalBroker {
 }
 
 interface InternalCluster {
+  /** Topics whose metadata is asked for, all together. */
+  readonly targetTopics: Set<string>;
   connect(): Promise<void>;
   disconnect(): Promise<void>;
   addMultipleTargetTopics(topics: readonly string[]): Promise<void>;
@@ -98,6 +100,7 @@ const Cluster = load('kafkajs/src/cluster') as new (options: object) => Internal
 const TRANSACTION_COORDINATOR = 1;
 const GROUP_COORDINATOR = 0;
 const READ_COMMITTED = 1;
+const NO_SUCH_TOPIC = 'UNKNOWN_TOPIC_OR_PARTITION';
 
 /** A connection to the cluster, with metadata. Errors are LogErrors. */
 export interface KafkaClient {
@@ -279,8 +282,29 @@ function clientOn(cluster: () => InternalCluster, guarded: Guard, close: () => P
     await broker.connect();
     return broker;
   };
+  /** One topic that is gone fails the question for all: what was asked for is forgotten then, and named again where it is wanted. */
+  const withoutGone = async (ask: () => Promise<void>): Promise<void> => {
+    try {
+      await ask();
+    } catch (error) {
+      if (brokerErrorType(error) !== NO_SUCH_TOPIC) throw error;
+      cluster().targetTopics.clear();
+      await ask();
+    }
+  };
+  const refresh = (): Promise<void> => withoutGone(() => cluster().refreshMetadata());
+  const brokerOf = async (nodeId: number): Promise<InternalBroker> => {
+    try {
+      return await cluster().findBroker({ nodeId });
+    } catch (error) {
+      // Where it cannot be reached the library asks for metadata, and tells what that failed with.
+      if (brokerErrorType(error) !== NO_SUCH_TOPIC) throw error;
+      await refresh();
+      return cluster().findBroker({ nodeId });
+    }
+  };
   const send = async (leader: number, request: object): Promise<unknown> => {
-    const broker = await cluster().findBroker({ nodeId: leader });
+    const broker = await brokerOf(leader);
     try {
       return await broker.connectionPool.send(request);
     } catch (error) {
@@ -292,18 +316,20 @@ function clientOn(cluster: () => InternalCluster, guarded: Guard, close: () => P
   return {
     leaders: (topic) =>
       guarded(async () => {
-        await cluster().addMultipleTargetTopics([topic]);
+        await withoutGone(() => cluster().addMultipleTargetTopics([topic]));
+        // A question that was under way is shared, and did not name the topic.
+        if (cluster().findTopicPartitionMetadata(topic).length === 0) await refresh();
         const leaders: number[] = [];
         for (const partition of cluster().findTopicPartitionMetadata(topic))
           leaders[partition.partitionId] = partition.leader;
         if (leaders.length === 0) throw createErrorFromCode(3);
         return leaders;
       }),
-    refresh: () => guarded(() => cluster().refreshMetadata()),
+    refresh: () => guarded(refresh),
     topicIds: (topics) =>
       guarded(async () => {
         // A client that only asks for ids knows of no topic, and so of no broker yet.
-        await cluster().refreshMetadata();
+        await refresh();
         const broker = await cluster().findControllerBroker();
         await broker.connect();
         if ((broker.versions[METADATA_KEY]?.maxVersion ?? 0) < METADATA_WITH_IDS) return null;
@@ -314,7 +340,7 @@ function clientOn(cluster: () => InternalCluster, guarded: Guard, close: () => P
     fetch: (leader, request) => guarded(async () => (await send(leader, fetchRequest(request))) as FetchedRecords),
     offsets: (topic, leader, partitions, timestampMs) =>
       guarded(async () => {
-        const broker = await cluster().findBroker({ nodeId: leader });
+        const broker = await brokerOf(leader);
         const wanted = partitions.map((partition) => ({ partition, timestamp: String(timestampMs) }));
         const { responses } = await broker.listOffsets({
           isolationLevel: READ_COMMITTED,

@@ -17,6 +17,7 @@ import { connectKafka } from '../../services/log/kafka-client.ts';
 import { openKafkaLog, type KafkaLogOptions } from '../../services/log/kafka-log.ts';
 import { whileBusy } from '../../services/log/kafka-retry.ts';
 import { LogError, type EventLog, type OutgoingRecord } from '../../services/log/log.ts';
+import { waitFor } from '../support/wait-for.ts';
 import { requires } from '../support/requirements.ts';
 
 const USER = 'sluice';
@@ -117,6 +118,29 @@ suite('the Kafka log', () => {
     expect(await values(log, 'left', end)).toEqual(['after']);
     const late = failure(raw.endTransaction('left-writer', stamp, true));
     expect((await late).code).toBe('LOG_FENCED');
+    await raw.close();
+  });
+
+  test('a topic that was deleted hides no other from its client, and neither does an answer that is older than the question', async () => {
+    const log = await openLog();
+    await log.admin.ensureTopics({
+      gone: topicSettings,
+      stays: topicSettings,
+      comes: topicSettings,
+      soon: topicSettings,
+    });
+    const raw = await connectKafka({ brokers: kafka.brokers });
+    const [leader] = await raw.leaders('stays');
+    // The second question is answered together with the first, which did not name the topic.
+    const [, leaders] = await Promise.all([raw.refresh(), raw.leaders('soon')]);
+    expect(leaders).toEqual([leader]);
+    await raw.leaders('gone');
+    await log.admin.deleteTopics(['gone']);
+    await waitFor('the topic to go', async () => !(await log.admin.topics()).includes('gone'));
+    expect(await raw.leaders('comes')).toEqual([leader]);
+    await raw.refresh();
+    expect(await raw.leaders('stays')).toEqual([leader]);
+    expect((await failure(raw.leaders('gone'))).code).toBe('LOG_TOPIC_MISSING');
     await raw.close();
   });
 
