@@ -349,7 +349,7 @@ export function createIngestTable(options: IngestTableOptions): IngestTable {
 
   return {
     topic,
-    check: async () => (committed === null ? undefined : watch.check(committed)),
+    check: () => watch.check(() => committed),
     logTail: () => readLogTail(options.reader, name, topic),
     moveTo,
     ...sidePaths,

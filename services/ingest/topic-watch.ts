@@ -10,10 +10,13 @@ export interface TopicWatch {
   readonly identity: () => TopicIdentity;
   /** Takes the topic as it is now. */
   take(): Promise<void>;
-  /** Takes it if it continues what the table has. @throws StreamError TOPIC_RESET, OFFSETS_EXPIRED */
+  /**
+   * Takes it if it continues what the table has; `bounds` were asked for before the table was read.
+   * @throws StreamError TOPIC_RESET, OFFSETS_EXPIRED
+   */
   takeFor(stood: CommittedPosition | null, bounds: ReadonlyMap<number, PartitionBounds>): Promise<void>;
-  /** Whether it still is the topic that was taken, and holds what comes next. @throws StreamError */
-  check(at: StreamPosition): Promise<void>;
+  /** Whether it still is the topic that was taken, and holds what comes next, where the table stands by then. @throws StreamError */
+  check(at: () => StreamPosition | null): Promise<void>;
 }
 
 export function createTopicWatch(
@@ -41,15 +44,41 @@ export function createTopicWatch(
     },
     async takeFor(stood, bounds) {
       const topicId = await now();
-      checkContinuity({ topic, bounds, committed: stood, logId, topicId });
+      const seen = stood === null || covers(bounds, stood) ? bounds : withEnds(bounds, await reader.bounds(topic));
+      checkContinuity({ topic, bounds: seen, committed: stood, logId, topicId });
       known = topicId ?? null;
     },
     async check(at) {
-      const topicFingerprint = known === null ? null : logFingerprint(known);
-      const committed = { ...at, batchId: 0n, logFingerprint: logFingerprint(logId), topicFingerprint };
-      const topicId = await now();
-      const bounds = topicId === undefined ? new Map<number, PartitionBounds>() : await knownBounds(at);
-      checkContinuity({ topic, bounds, committed, logId, topicId });
+      for (;;) {
+        const [stood, taken] = [at(), known];
+        if (stood === null) return;
+        const topicFingerprint = taken === null ? null : logFingerprint(taken);
+        const committed = { ...stood, batchId: 0n, logFingerprint: logFingerprint(logId), topicFingerprint };
+        const topicId = await now();
+        const bounds = topicId === undefined ? new Map<number, PartitionBounds>() : await knownBounds(stood);
+        try {
+          checkContinuity({ topic, bounds, committed, logId, topicId });
+          return;
+        } catch (error) {
+          // A table that moved on while the log answered is looked at again, where it stands now.
+          if (at() === stood && known === taken) throw error;
+        }
+      }
     },
   };
+}
+
+function covers(bounds: ReadonlyMap<number, PartitionBounds>, { nextOffsets }: StreamPosition): boolean {
+  for (const [partition, next] of nextOffsets) if ((bounds.get(partition)?.end ?? next) < next) return false;
+  return true;
+}
+
+/** What came since they were asked for, another owner may have committed. */
+function withEnds(
+  bounds: ReadonlyMap<number, PartitionBounds>,
+  now: ReadonlyMap<number, PartitionBounds>,
+): ReadonlyMap<number, PartitionBounds> {
+  return new Map(
+    [...bounds].map(([partition, { earliest, end }]) => [partition, { earliest, end: now.get(partition)?.end ?? end }]),
+  );
 }
