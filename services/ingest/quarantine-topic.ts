@@ -31,7 +31,8 @@ export function createQuarantinePublisher(
       try {
         await append(await mine, records);
       } catch (error) {
-        // A writer that lost its brokers, or was fenced, writes no more; the batch runs again with a new one.
+        // A writer that lost its brokers, or was fenced, writes no more; the batch runs again with a new one, and with its topic.
+        for (const topic of topics) known.delete(topic);
         if (writer === mine) writer = null;
         await mine.then((open) => open.close()).catch(() => undefined);
         throw error;

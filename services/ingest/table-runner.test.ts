@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { MergeError } from '../../lakehouse/merge/merge-error.ts';
 import { StoreError } from '../../lakehouse/store/store.ts';
+import { LogError } from '../log/log.ts';
 import { StreamError } from '../stream/stream-error.ts';
 import type { StepResult } from '../stream/stream.ts';
 import { createByteBudget } from './byte-budget.ts';
@@ -68,6 +69,14 @@ describe('a table that fails', () => {
       new StoreError('STORE_ACCESS_DENIED', 'k', 'refused'),
     ]);
     expect(told).toEqual(['STORE_DISK_FULL', 'ENOSPC', 'STORE_ACCESS_DENIED']);
+    expect(runner.stopped()).toBeNull();
+  });
+
+  it('is tried again where some other topic is not there: its own is named where it is read', async () => {
+    const { runner, told } = await run([
+      new LogError('LOG_TOPIC_MISSING', 'the log has no topic p.public.t.quarantine'),
+    ]);
+    expect(told).toEqual(['LOG_TOPIC_MISSING']);
     expect(runner.stopped()).toBeNull();
   });
 

@@ -5,7 +5,6 @@ import type { QueryPosition, StepResult } from '../stream/stream.ts';
 import { StreamError } from '../stream/stream-error.ts';
 import { nextDelayMs } from '../stream/triggers.ts';
 import type { Clock } from '../stream/triggers.ts';
-import { namedLogError } from './batch-builder.ts';
 import type { ByteBudget } from './byte-budget.ts';
 import type { IngestTable } from './ingest-table.ts';
 
@@ -143,8 +142,7 @@ export function startTableRunner<T extends Steppable>(options: RunnerOptions<T>)
     over.abort();
   }
 
-  function fail(raw: unknown): number {
-    const error = namedLogError(raw, table.topic);
+  function fail(error: unknown): number {
     stopped = stopOf(error);
     failures++;
     const owned = error instanceof MergeError && error.code === 'MERGE_TXN_CONFLICT';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { LogReader, PartitionBounds } from '../log/log.ts';
+import { LogError, type LogReader, type PartitionBounds } from '../log/log.ts';
 import type { LogOffset } from '../log/position.ts';
 import { createTopicWatch } from './topic-watch.ts';
 import { logFingerprint, type CommittedPosition, type StreamPosition } from './txn-ids.ts';
@@ -39,6 +39,16 @@ describe('the look at a topic', () => {
     await expect(watch.takeFor(committed(15n), bounds(0n, 10n))).resolves.toBeUndefined();
     await expect(watch.takeFor(committed(30n), bounds(0n, 10n))).rejects.toMatchObject({ code: 'TOPIC_RESET' });
     await expect(watch.takeFor(committed(5n), bounds(7n, 10n))).rejects.toMatchObject({ code: 'OFFSETS_EXPIRED' });
+  });
+
+  it('stops a table for a topic that is gone, and not for one that a broker does not know of yet', async () => {
+    const missing = new LogError('LOG_TOPIC_MISSING', 'no such topic');
+    const reader = { bounds: () => Promise.reject(missing) } as unknown as LogReader;
+    let ids = new Map([[TOPIC, 'one']]);
+    const watch = createTopicWatch(TOPIC, { logId: 'log', reader, topicIds: () => Promise.resolve(ids) });
+    await expect(watch.bounds()).rejects.toBe(missing);
+    ids = new Map();
+    await expect(watch.bounds()).rejects.toMatchObject({ code: 'TOPIC_RESET' });
   });
 
   it('takes what retention let go behind a table that moved on meanwhile for no loss', async () => {

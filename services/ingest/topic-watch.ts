@@ -1,10 +1,12 @@
 /** Which topic a table's offsets are of, and whether it is still that one. */
-import type { LogAdmin, LogReader, PartitionBounds } from '../log/log.ts';
+import { LogError, type LogAdmin, type LogReader, type PartitionBounds } from '../log/log.ts';
+import { namedLogError } from './batch-builder.ts';
 import { checkContinuity } from './continuity.ts';
 import { logFingerprint } from './txn-ids.ts';
 import type { CommittedPosition, StreamPosition, TopicIdentity } from './txn-ids.ts';
 
 export interface TopicWatch {
+  /** @throws StreamError TOPIC_RESET where there is no such topic */
   readonly bounds: () => Promise<ReadonlyMap<number, PartitionBounds>>;
   /** The topic that `take` found last. */
   readonly identity: () => TopicIdentity;
@@ -37,7 +39,15 @@ export function createTopicWatch(
   }
 
   return {
-    bounds: () => reader.bounds(topic, { fresh: true }),
+    async bounds() {
+      try {
+        return await reader.bounds(topic, { fresh: true });
+      } catch (error) {
+        // Of a new topic brokers tell one after the other; gone is what no broker knows.
+        const gone = error instanceof LogError && error.code === 'LOG_TOPIC_MISSING' && (await now()) === undefined;
+        throw gone ? namedLogError(error, topic) : error;
+      }
+    },
     identity: () => ({ logId, topicId: known }),
     async take() {
       known = (await now()) ?? null;
