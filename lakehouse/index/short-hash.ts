@@ -5,7 +5,6 @@
 
 /** What fits one block beside the end mark and the length. */
 export const ONE_BLOCK_BYTES = 55;
-const BLOCK_BYTES = 64;
 
 const K = Int32Array.of(
   0x428a2f98,
@@ -73,25 +72,25 @@ const K = Int32Array.of(
   0xbef9a3f7,
   0xc67178f2,
 );
-const schedule = new Int32Array(64);
+const w = new Int32Array(64);
 
 /**
  * Writes the first 16 bytes of the hash of message[0 .. length) to out[at .. at + 4), as the bytes of four little-endian
- * words. `message` has room for 64 bytes, and what stands behind `length` is overwritten.
+ * words. `message` has room for 56 bytes, and what stands behind `length` is overwritten.
  * @param length ONE_BLOCK_BYTES at most
  */
 export function hashShort(message: Uint8Array, length: number, out: Uint32Array, at: number): void {
-  const w = schedule;
+  const words = (length >> 2) + 1;
   message[length] = 0x80;
-  for (let i = length + 1; i < BLOCK_BYTES - 2; i++) message[i] = 0;
-  message[62] = length >> 5;
-  message[63] = (length << 3) & 0xff;
-  for (let i = 0, byte = 0; i < 16; i++, byte += 4)
+  for (let i = length + 1; i < words * 4; i++) message[i] = 0;
+  for (let i = 0, byte = 0; i < words; i++, byte += 4)
     w[i] =
       ((message[byte] as number) << 24) |
       ((message[byte + 1] as number) << 16) |
       ((message[byte + 2] as number) << 8) |
       (message[byte + 3] as number);
+  for (let i = words; i < 15; i++) w[i] = 0;
+  w[15] = length << 3;
   for (let i = 16; i < 64; i++) {
     const x = w[i - 15] as number;
     const y = w[i - 2] as number;
@@ -107,24 +106,46 @@ export function hashShort(message: Uint8Array, length: number, out: Uint32Array,
   let f = 0x9b05688c | 0;
   let g = 0x1f83d9ab;
   let h = 0x5be0cd19;
-  for (let i = 0; i < 64; i++) {
-    const s1 = ((e >>> 6) | (e << 26)) ^ ((e >>> 11) | (e << 21)) ^ ((e >>> 25) | (e << 7));
-    const t1 = (h + s1 + ((e & f) ^ (~e & g)) + (K[i] as number) + (w[i] as number)) | 0;
-    const s0 = ((a >>> 2) | (a << 30)) ^ ((a >>> 13) | (a << 19)) ^ ((a >>> 22) | (a << 10));
-    const t2 = (s0 + ((a & b) ^ (a & c) ^ (b & c))) | 0;
-    h = g;
-    g = f;
-    f = e;
-    e = (d + t1) | 0;
-    d = c;
-    c = b;
-    b = a;
-    a = (t1 + t2) | 0;
+  let t = 0;
+  // A round moves each of the eight words on to the next; eight rounds written out move none, in three quarters of the time.
+  for (let i = 0; i < 64; i += 8) {
+    t = (h + sum1(e) + (g ^ (e & (f ^ g))) + (K[i] as number) + (w[i] as number)) | 0;
+    d = (d + t) | 0;
+    h = (t + sum0(a) + ((a & b) | (c & (a | b)))) | 0;
+    t = (g + sum1(d) + (f ^ (d & (e ^ f))) + (K[i + 1] as number) + (w[i + 1] as number)) | 0;
+    c = (c + t) | 0;
+    g = (t + sum0(h) + ((h & a) | (b & (h | a)))) | 0;
+    t = (f + sum1(c) + (e ^ (c & (d ^ e))) + (K[i + 2] as number) + (w[i + 2] as number)) | 0;
+    b = (b + t) | 0;
+    f = (t + sum0(g) + ((g & h) | (a & (g | h)))) | 0;
+    t = (e + sum1(b) + (d ^ (b & (c ^ d))) + (K[i + 3] as number) + (w[i + 3] as number)) | 0;
+    a = (a + t) | 0;
+    e = (t + sum0(f) + ((f & g) | (h & (f | g)))) | 0;
+    t = (d + sum1(a) + (c ^ (a & (b ^ c))) + (K[i + 4] as number) + (w[i + 4] as number)) | 0;
+    h = (h + t) | 0;
+    d = (t + sum0(e) + ((e & f) | (g & (e | f)))) | 0;
+    t = (c + sum1(h) + (b ^ (h & (a ^ b))) + (K[i + 5] as number) + (w[i + 5] as number)) | 0;
+    g = (g + t) | 0;
+    c = (t + sum0(d) + ((d & e) | (f & (d | e)))) | 0;
+    t = (b + sum1(g) + (a ^ (g & (h ^ a))) + (K[i + 6] as number) + (w[i + 6] as number)) | 0;
+    f = (f + t) | 0;
+    b = (t + sum0(c) + ((c & d) | (e & (c | d)))) | 0;
+    t = (a + sum1(f) + (h ^ (f & (g ^ h))) + (K[i + 7] as number) + (w[i + 7] as number)) | 0;
+    e = (e + t) | 0;
+    a = (t + sum0(b) + ((b & c) | (d & (b | c)))) | 0;
   }
   out[at] = swapped((a + 0x6a09e667) | 0);
   out[at + 1] = swapped((b + 0xbb67ae85) | 0);
   out[at + 2] = swapped((c + 0x3c6ef372) | 0);
   out[at + 3] = swapped((d + 0xa54ff53a) | 0);
+}
+
+function sum0(x: number): number {
+  return ((x >>> 2) | (x << 30)) ^ ((x >>> 13) | (x << 19)) ^ ((x >>> 22) | (x << 10));
+}
+
+function sum1(x: number): number {
+  return ((x >>> 6) | (x << 26)) ^ ((x >>> 11) | (x << 21)) ^ ((x >>> 25) | (x << 7));
 }
 
 /** The word with its bytes in the other order. */
