@@ -14,8 +14,6 @@ import { commitTo, type Proposal } from '../table/commit.ts';
 import type { Commit } from '../table/actions.ts';
 import type { Snapshot } from '../table/snapshot.ts';
 import type { IndexStats } from '../index/key-index.ts';
-import { batchBytes } from '../table/pack-batch.ts';
-import { createGarbageCount } from '../thread/collect-garbage.ts';
 import { NO_FAILPOINT, type FailpointHook } from './failpoint.ts';
 import type { FollowKind } from './follow.ts';
 import { keyBatch } from './keyed-batch.ts';
@@ -80,12 +78,6 @@ const LOAD_FILES_MAX = 1024;
 const AUTO_COMPACT_BYTES = 16 * 1024 * 1024;
 /** Races lost in a row before a batch gives up: writers that commit without a pause are met by patience. */
 const RACES_MAX = 200;
-/**
- * Columns of batches after which their garbage is collected. V8 would do it at some 64 MB of buffers, and a batch leaves three
- * times its own size behind (its copy for the other thread, hashes, index entries).
- */
-const GARBAGE_BYTES = 16 * 1024 * 1024;
-const usedUp = createGarbageCount(GARBAGE_BYTES);
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** What the owner of a table can do beside merging. */
@@ -200,7 +192,6 @@ export async function openMergeTable(options: MergeTableOptions): Promise<OwnedM
         index.apply({ ...staged.change, version: done.snapshot.version }),
       );
     considerCompaction(done.snapshot, staged.bytesWritten);
-    usedUp(batchBytes(given.batch));
     upkeep.afterCommit(done.snapshot, mode === 'append' ? null : { fields: resolved.keyed.keyFields });
     return toResult(done.version, resolved, staged, done.conflicts);
   }
