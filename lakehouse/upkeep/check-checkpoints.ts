@@ -18,6 +18,9 @@ export async function damagedCheckpoints(
       await readCheckpoint(store, checkpoint, {}, { backoff, tombstones: true });
     } catch (error) {
       if (!(error instanceof TableError) || error.code !== 'CHECKPOINT_UNREADABLE') throw error;
+      // Cleaned up since it was listed.
+      const [first] = checkpoint.files;
+      if (first !== undefined && (await store.head(first.key)) === null) continue;
       const cause = error.cause instanceof Error ? error.cause.message : 'it cannot be read';
       damaged.push({ file: error.place.file ?? '', message: cause });
     }

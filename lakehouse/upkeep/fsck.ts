@@ -20,7 +20,7 @@ import { deletionVectorKey, readDeletionVector } from '../table/deletion-vector.
 import { keyOfPath } from '../table/file-path.ts';
 import { readHistory } from '../table/history.ts';
 import { commitKey } from '../table/log-files.ts';
-import { openSnapshot } from '../table/snapshot.ts';
+import { openSnapshot, refreshSnapshot } from '../table/snapshot.ts';
 import type { Snapshot } from '../table/snapshot.ts';
 import { collectStats } from '../table/stats.ts';
 import { parseStats } from '../table/stats-read.ts';
@@ -84,6 +84,9 @@ export async function fsck(store: ObjectStore, options: FsckOptions = {}): Promi
   const say = (kind: FindingKind, file: string, message: string): void => {
     findings.push({ kind, file, message });
   };
+  /** Of single files: damage as long as the table names them. */
+  const ofFiles: Finding[] = [];
+  const sayOfFile: Say = (kind, file, message) => void ofFiles.push({ kind, file, message });
   let filesChecked = 0;
   const paths = new Set<string>();
   for (const file of snapshot.files) {
@@ -93,10 +96,11 @@ export async function fsck(store: ObjectStore, options: FsckOptions = {}): Promi
     if (paths.has(key))
       say('path-twice', key, 'two live entries name this file, so its rows count twice; restore an older version');
     paths.add(key);
-    const standing = await checkStanding(store, file, listed, say);
-    await checkVector(store, file, say);
-    if (standing && options.deep === true) await checkRows(snapshot, file, say);
+    const standing = await checkStanding(store, file, listed, sayOfFile);
+    await checkVector(store, file, sayOfFile);
+    if (standing && options.deep === true) await checkRows(snapshot, file, sayOfFile);
   }
+  findings.push(...(await stillNamed(snapshot, ofFiles, backoff)));
   await checkChecksum(snapshot, listed, backoff, say);
   for (const { file, message } of await damagedCheckpoints(store, options.deep === true ? 'all' : 'newest', backoff))
     say(
@@ -106,6 +110,20 @@ export async function fsck(store: ObjectStore, options: FsckOptions = {}): Promi
     );
   await checkHistory(store, listed, backoff, say);
   return { version: snapshot.version, filesChecked, findings, orphans: orphansOf(snapshot, listed) };
+}
+
+/** Without those of files that the table has let go meanwhile: what rewrote them may be long done, and VACUUM behind it. */
+async function stillNamed(
+  snapshot: Snapshot,
+  findings: readonly Finding[],
+  backoff: Backoff,
+): Promise<readonly Finding[]> {
+  if (findings.length === 0) return findings;
+  const now = await refreshSnapshot(snapshot, { backoff });
+  if (now.version === snapshot.version) return findings;
+  const named = new Set<string>();
+  for (const file of now.files) for (const key of [file.path, ...keysOf(file, now.store.uri)]) named.add(key);
+  return findings.filter(({ file }) => named.has(file));
 }
 
 async function checkChecksum(
@@ -128,11 +146,13 @@ async function checkChecksum(
 
 type Say = (kind: FindingKind, file: string, message: string) => void;
 
-async function listAll(store: ObjectStore): Promise<ReadonlyMap<string, ObjectMeta>> {
+async function listAll(store: ObjectStore, prefix = ''): Promise<ReadonlyMap<string, ObjectMeta>> {
   const listed = new Map<string, ObjectMeta>();
-  for await (const meta of store.list('')) listed.set(meta.key, meta);
+  for await (const meta of store.list(prefix)) listed.set(meta.key, meta);
   return listed;
 }
+
+const FILE_MISSING = 'the log names this file and it is gone; restore it from a backup, or restore an older version';
 
 /** Whether the file is there, whole by its size. A file added after the listing is looked at by itself. */
 async function checkStanding(
@@ -146,11 +166,7 @@ async function checkStanding(
   if (key === null) return false;
   const meta = listed.get(key) ?? (await headInside(store, key));
   if (meta === null) {
-    say(
-      'file-missing',
-      key,
-      'the log names this file and it is gone; restore it from a backup, or restore an older version',
-    );
+    say('file-missing', key, FILE_MISSING);
     return false;
   }
   if (BigInt(meta.sizeBytes) !== file.size) {
@@ -237,6 +253,10 @@ async function checkRows(snapshot: Snapshot, file: AddFile, say: Say): Promise<v
       if (wrong.length > 0) break;
     }
   } catch (error) {
+    if (error instanceof StoreError && error.code === 'STORE_NOT_FOUND') {
+      say('file-missing', key, FILE_MISSING);
+      return;
+    }
     if (!(error instanceof Error && error.name === 'ParquetError')) throw error;
     say('file-unreadable', key, `${messageOf(error)}; restore the file from a backup`);
   }
@@ -264,14 +284,11 @@ async function checkFences(
   backoff: Backoff,
   say: Say,
 ): Promise<void> {
-  let coveredTo = -1n;
-  for (const key of listed.keys()) {
-    const to = key.startsWith(FENCES) ? COMPACTED_FENCE.exec(key)?.[2] : undefined;
-    if (to !== undefined && BigInt(to) > coveredTo) coveredTo = BigInt(to);
-  }
+  let coveredTo = fencesCoveredTo(listed.keys());
   let last: bigint | null = null;
   for await (const { version, commit } of readHistory(store, { backoff })) {
-    if (last !== null && version !== last - 1n) {
+    // A listing that is taken while commits come may have the newer of two alone.
+    if (last !== null && version !== last - 1n && (await store.head(commitKey(last - 1n))) === null) {
       say(
         'log-unreadable',
         commitKey(last - 1n),
@@ -282,6 +299,9 @@ async function checkFences(
     const named = version <= coveredTo ? [] : commit.commitInfo?.['sluiceFences'];
     for (const key of Array.isArray(named) ? named : []) {
       if (typeof key === 'string' && !listed.has(key) && (await store.head(key)) === null) {
+        // Joined with others since the files were listed, perhaps.
+        coveredTo = fencesCoveredTo((await listAll(store, FENCES)).keys());
+        if (version <= coveredTo) break;
         say(
           'fence-missing',
           key,
@@ -290,6 +310,16 @@ async function checkFences(
       }
     }
   }
+}
+
+/** Newest version whose fences a compacted file has. */
+function fencesCoveredTo(keys: Iterable<string>): bigint {
+  let coveredTo = -1n;
+  for (const key of keys) {
+    const to = key.startsWith(FENCES) ? COMPACTED_FENCE.exec(key)?.[2] : undefined;
+    if (to !== undefined && BigInt(to) > coveredTo) coveredTo = BigInt(to);
+  }
+  return coveredTo;
 }
 
 function orphansOf(snapshot: Snapshot, listed: ReadonlyMap<string, ObjectMeta>): FsckReport['orphans'] {

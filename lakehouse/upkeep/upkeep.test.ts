@@ -156,6 +156,29 @@ describe('VACUUM', { timeout: 30_000 }, () => {
     expect((await fsck(lake.store, { deep: true })).findings).toEqual([]);
   });
 
+  it('leaves a file that a restore brings back while it is at it', async () => {
+    const lake = await new Lake().create();
+    const a = await lake.file('a.parquet', [1n]);
+    const at = (await lake.commit({ adds: [a] })).version;
+    await lake.commit({ removes: [removeOf(a, lake.nowMs, true)], adds: [await lake.file('b.parquet', [2n])] });
+    lake.nowMs += 30 * DAY;
+    await lake.store.put('orphan.parquet', new Uint8Array(5));
+    lake.nowMs += 30 * DAY;
+    let restored = false;
+    const store: ObjectStore = {
+      ...lake.store,
+      async putIfAbsent(key, body) {
+        // Between its look at the log and what it deletes.
+        if (!restored) await restoreTable(lake.store, at, { now: lake.now });
+        restored = true;
+        return lake.store.putIfAbsent(key, body);
+      },
+    };
+    expect((await vacuum(store, { now: lake.now, inHistory: true })).deleted).toEqual(['orphan.parquet']);
+    expect(restored).toBe(true);
+    expect((await fsck(lake.store, { deep: true })).findings).toEqual([]);
+  });
+
   it('is not fooled by a host clock that ran ahead', async () => {
     const lake = await new Lake().create();
     await lake.store.put('in-flight.parquet', new Uint8Array(5));
@@ -358,6 +381,40 @@ describe('fsck', () => {
     ]);
     expect(deep.filesChecked).toBe(6);
     expect(deep.orphans).toEqual({ count: 1, bytes: 9 });
+  });
+
+  it('takes nothing for damage that other jobs did to a living table between its look at the log and at the files', async () => {
+    const lake = await new Lake().create();
+    const [a, b] = [await lake.file('a.parquet', [1n, 2n]), await lake.file('b.parquet', [3n])];
+    await lake.commit({ adds: [a, b] });
+    const marked = await lake.vector(a, [1]);
+    await lake.commit({ removes: [removeOf(a, lake.nowMs, true)], adds: [marked] });
+    await lake.store.put('_sluice/fences/one.parquet', new Uint8Array(1));
+    await lake.commit({}, { sluiceFences: ['_sluice/fences/one.parquet'] });
+    const newest = (await lake.commit({ adds: [await lake.file('c.parquet', [4n])] })).version;
+    /** Everything is written again, what it replaces goes, and the fences are joined. */
+    const meanwhile = async (): Promise<void> => {
+      await lake.commit({
+        removes: [removeOf(marked, lake.nowMs, false), removeOf(b, lake.nowMs, false)],
+        adds: [{ ...(await lake.file('joined.parquet', [1n, 3n])), dataChange: false }],
+      });
+      const joined = `${'0'.repeat(20)}-${String(newest).padStart(20, '0')}.compacted.parquet`;
+      await lake.store.put(`_sluice/fences/${joined}`, new Uint8Array(1));
+      const vector = marked.deletionVector === null ? null : deletionVectorKey(marked.deletionVector, lake.store.uri);
+      await lake.store.delete(['a.parquet', 'b.parquet', '_sluice/fences/one.parquet', vector ?? '']);
+    };
+    let calls = 0;
+    const store: ObjectStore = {
+      ...lake.store,
+      async *list(prefix, options) {
+        for await (const meta of lake.store.list(prefix, options))
+          // A listing that is taken while commits come may have the newer of two alone.
+          if (calls === 0 || meta.key !== commitKey(newest - 2n)) yield meta;
+        if (prefix === '' && calls++ === 0) await meanwhile();
+      },
+    };
+    expect((await fsck(store, { deep: true })).findings).toEqual([]);
+    expect(calls).toBe(1);
   });
 
   it('finds damage in the history before a checkpoint, which opening does not look at', async () => {

@@ -4,7 +4,8 @@
  *
  * What keeps it from eating live files:
  *   - only files that stood in a listing taken BEFORE the snapshot it is checked against: what a writer adds meanwhile is
- *     not a candidate, what it commits meanwhile is in the snapshot;
+ *     not a candidate, what it commits meanwhile is in the snapshot; what a restore brings back is looked for before each page
+ *     of deletes;
  *   - only files older than the retention by the store's own clock: a batch in flight is younger (so retention must exceed
  *     the longest batch), and a host clock that runs ahead changes nothing;
  *   - only names it knows: Parquet files and deletion vectors, not below hidden folders but for `_change_data/` (and folders
@@ -19,7 +20,7 @@ import { NO_ACTIONS } from '../table/actions.ts';
 import { commitTo, type Operation, type Proposal } from '../table/commit.ts';
 import { FILE_RETENTION_MS, intervalProperty } from '../table/interval.ts';
 import { assertMaintainable } from '../table/protocol.ts';
-import { openSnapshot } from '../table/snapshot.ts';
+import { openSnapshot, refreshSnapshot } from '../table/snapshot.ts';
 import type { Snapshot } from '../table/snapshot.ts';
 import { TableError } from '../table/table-error.ts';
 import { assertChecksum } from '../table/version-checksum.ts';
@@ -90,8 +91,8 @@ export async function vacuum(store: ObjectStore, options: VacuumOptions = {}): P
     candidates.sort((a, b) => a.modifiedMs - b.modifiedMs);
     candidates.length = options.filesMax;
   }
-  const deleted = candidates.map(({ key }) => key);
-  const deletedBytes = candidates.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+  let deleted = candidates.map(({ key }) => key);
+  let deletedBytes = candidates.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   const noted = options.inHistory === true && options.dryRun !== true && deleted.length > 0;
   let noteOn: Snapshot = snapshot;
   if (noted)
@@ -104,10 +105,20 @@ export async function vacuum(store: ObjectStore, options: VacuumOptions = {}): P
       metrics: { numFilesToDelete: String(deleted.length), sizeOfDataToDelete: String(deletedBytes) },
     });
   if (options.dryRun !== true) {
-    for (let at = 0; at < deleted.length; at += PAGE) {
+    const gone: ObjectMeta[] = [];
+    for (let at = 0; at < candidates.length; at += PAGE) {
       options.signal?.throwIfAborted();
-      await withRetry(() => store.delete(deleted.slice(at, at + PAGE)), isRetriable, backoff);
+      // A restore may bring files back at any time: what is live by now stays.
+      const newest = await refreshSnapshot(noteOn, { backoff });
+      const live = newest.version === snapshot.version ? null : referencedKeys(newest, cutoffMs);
+      const page = candidates.slice(at, at + PAGE).filter(({ key }) => live?.has(key) !== true);
+      noteOn = newest;
+      const keys = page.map(({ key }) => key);
+      await withRetry(() => store.delete(keys), isRetriable, backoff);
+      gone.push(...page);
     }
+    deleted = gone.map(({ key }) => key);
+    deletedBytes = gone.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   }
   if (noted)
     await note(noteOn, options, {
