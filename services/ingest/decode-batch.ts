@@ -4,18 +4,15 @@
  * Order of one record: header and envelope (decode), the contract (gate), the lake's types (append), then parked keys and
  * the key's number. Whatever fails parks the record whole; `fail` stops the table before anything of the batch is committed.
  */
-import { decisiveAction } from '../../contracts/engine/gate.ts';
 import type { Cell, GateOp, GateRow, Violation } from '../../contracts/engine/gate.ts';
 import { applyPrivacy } from '../../contracts/engine/privacy.ts';
 import type { ColumnVector } from '../../lakehouse/table/column.ts';
 import type { RowPosition } from '../../lakehouse/merge/merge.ts';
-import { DecodeError } from '../log/decode-error.ts';
 import { rowHashOf } from '../log/bag-key.ts';
 import type { DecodedEvent } from '../log/envelope-decode.ts';
 import { RecordFlags } from '../log/event.ts';
 import type { LogBatch, RowBlockSlice } from '../log/log.ts';
 import { cellBytes, openRowBlock, type CellPlaces, type RowBlock } from '../log/row-block.ts';
-import { StreamError } from '../stream/stream-error.ts';
 import type { Awaiting } from './awaiting.ts';
 import { giveMemory, takeMemory } from './batch-memory.ts';
 import { createColumnBuilder } from './columns/create-builder.ts';
@@ -23,13 +20,12 @@ import { BlockDecoder } from './decode-block.ts';
 import { cellText } from './columns/bytes-builders.ts';
 import type { ColumnBuilder } from './columns/column-builder.ts';
 import { EventKind } from './fold.ts';
-import { PARK_RULES } from './ingest-batch.ts';
 import type { DecodeCounts, HealedEvent, ParkedEvent, RawRecord } from './ingest-batch.ts';
 import { keyCellOf } from './key-cell.ts';
 import type { KeyCell } from './key-cell.ts';
 import { KeyNumbers } from './key-numbers.ts';
 import type { ParkedKeys } from './parked-keys.ts';
-import { quarantineId } from './quarantine-row.ts';
+import { Parking } from './parking.ts';
 import { RowMeta } from './row-meta.ts';
 import type { PlanField, TablePlan } from './table-plan.ts';
 
@@ -86,9 +82,7 @@ export class BatchDecoder {
   private readonly meta: RowMeta;
   private readonly keyNumbers: KeyNumbers;
   private readonly partialRecords = new Map<number, RawRecord>();
-  private readonly parked: ParkedEvent[] = [];
-  private readonly healed: HealedEvent[] = [];
-  private readonly violations = new Map<string, number>();
+  private readonly parking: Parking;
   private readonly counts: DecodeCounts = {
     read: 0,
     carriedIn: 0,
@@ -112,6 +106,7 @@ export class BatchDecoder {
     this.meta = known?.meta ?? new RowMeta();
     this.keyNumbers = known?.keyNumbers ?? new KeyNumbers();
     this.metShapes = new Set([options.plan.shapeVersion]);
+    this.parking = new Parking(options.table, options.parkedKeys, this.counts, this.plan.fields);
   }
 
   /** All records of a log batch. Claim checks must have been fetched. */
@@ -196,10 +191,10 @@ export class BatchDecoder {
       keys: this.keyNumbers.keys,
       truncate: this.truncate,
       partialRecords: this.partialRecords,
-      parked: this.parked,
-      healed: this.healed,
+      parked: this.parking.parked,
+      healed: this.parking.healed,
       counts: this.counts,
-      violations: this.violations,
+      violations: this.parking.violations,
       release: () => this.release(),
     };
   }
@@ -222,7 +217,7 @@ export class BatchDecoder {
     try {
       event = this.options.decode(record);
     } catch (error) {
-      this.parkUndecodable(record, error);
+      this.parking.parkUndecodable(record, error);
       return;
     }
     if (!this.metShapes.has(event.shapeVersion)) this.evolve(event.shapeVersion);
@@ -247,7 +242,7 @@ export class BatchDecoder {
     const key = this.plan.bag ? rowHashOf(record.key) : keyCellOf(event.row, this.plan.keySources);
     this.rowHash = this.plan.bag ? key : null;
     if (key === null) {
-      this.park(record, event, null, [violation(PARK_RULES.decode, 'KEY_NULL', 'a key column is NULL or missing')]);
+      this.parking.parkWithoutKey(record, event);
       return;
     }
     if (this.options.awaiting.events > 0) {
@@ -261,19 +256,19 @@ export class BatchDecoder {
     const partial = event.absent > 0 && event.op !== 'd';
     const op: GateOp = partial ? 'update' : (GATE_OPS[event.op] ?? 'update');
     const found = this.plan.gate.check(op, event.row);
-    if (found !== null && this.refused(record, event, key, found)) return;
+    if (found !== null && this.parking.refused(record, event, key, found)) return;
     const parkedKeys = this.options.parkedKeys;
     // Equal rows do not mend one another.
     const behindParked = !this.plan.bag && parkedKeys.size > 0 && parkedKeys.has(key);
-    if (behindParked && this.parksBehind(record, event, key, partial)) return;
+    if (behindParked && this.parking.parksBehind(record, event, key, partial)) return;
     if (this.plan.privacy !== null) applyPrivacy(this.plan.privacy, event.row, event.replaced);
     const problem = event.op === 'd' ? this.appendKey(event.row) : this.append(event.row);
     if (problem !== null) {
-      this.refused(record, event, key, [problem]);
+      this.parking.refused(record, event, key, [problem]);
       return;
     }
     // Only an event that gets into the table mends its key.
-    if (behindParked && !partial) this.heal(event, key);
+    if (behindParked && !partial) this.parking.heal(event, key);
     const kind =
       event.op === 'd' ? EventKind.delete : (event.flags & RecordFlags.fill) !== 0 ? EventKind.fill : EventKind.upsert;
     if (partial) this.partialRecords.set(this.meta.length, { ...record });
@@ -282,70 +277,9 @@ export class BatchDecoder {
     this.meta.push(event, kind, this.keyNumbers.take(key), otherId, record.partition, record.offset);
   }
 
-  /** True when the violations keep the row out. */
-  private refused(record: RawRecord, event: DecodedEvent, key: KeyCell, found: readonly Violation[]): boolean {
-    for (const { ruleId, action } of found) {
-      const label = `${ruleId} ${action}`;
-      this.violations.set(label, (this.violations.get(label) ?? 0) + 1);
-    }
-    switch (decisiveAction(found)) {
-      case 'warn':
-        this.counts.warned++;
-        return false;
-      case 'drop':
-        this.counts.dropped++;
-        return true;
-      case 'quarantine':
-        this.park(record, event, key, found);
-        return true;
-      case 'fail': {
-        const rule = found.find(({ action }) => action === 'fail');
-        throw new StreamError(
-          'CONTRACT_FAILED',
-          `${this.options.table}: rule ${rule?.ruleId} failed at ${place(record)}: ${rule?.message}`,
-          'correct the row at the source or change the rule, then resume the table; nothing of this batch was committed',
-        );
-      }
-    }
-  }
-
-  /** A key with parked events: true when this one had to park behind them. */
-  private parksBehind(record: RawRecord, event: DecodedEvent, key: KeyCell, partial: boolean): boolean {
-    const absentColumns = partial ? this.absentColumns(event.row) : [];
-    if (!this.options.parkedKeys.blocks(key, event, absentColumns)) return false;
-    this.park(record, event, key, [
-      violation(PARK_RULES.parkedBase, 'RULE', 'an unchanged column has its newest value in a parked event'),
-    ]);
-    return true;
-  }
-
-  private heal(event: DecodedEvent, key: KeyCell): void {
-    const { epoch, lsn, ord } = event;
-    for (const { id } of this.options.parkedKeys.heal(key, event)) this.healed.push({ id, epoch, lsn, ord });
-  }
-
-  private park(record: RawRecord, event: DecodedEvent, key: KeyCell | null, violations: readonly Violation[]): void {
-    const { epoch, lsn, ord, op, shapeVersion, committedAtMicros } = event;
-    const absentColumns = event.absent > 0 && op !== 'd' ? this.absentColumns(event.row) : [];
-    const parked = { record: { ...record }, op, epoch, lsn, ord, shapeVersion, committedAtMicros, key, absentColumns };
-    this.parked.push({ ...parked, violations });
-    if (key !== null) this.options.parkedKeys.add(key, { id: quarantineId(record), epoch, lsn, ord, absentColumns });
-  }
-
-  private parkUndecodable(record: RawRecord, error: unknown): void {
-    if (!(error instanceof DecodeError)) throw error;
-    if (error.code === 'DECODE_FORMAT_NEWER')
-      throw new StreamError('FORMAT_NEWER', error.message, 'upgrade the stream before the reader', { cause: error });
-    const nothing = { op: null, epoch: 0, lsn: 0n, ord: 0, shapeVersion: 0, committedAtMicros: 0n, key: null };
-    const code = error.code === 'DECODE_NULL_KEY' ? 'KEY_NULL' : 'DECODE';
-    const violations = [violation(`${PARK_RULES.decode}:${error.code}`, code, error.message)];
-    this.parked.push({ record: { ...record }, ...nothing, absentColumns: [], violations });
-  }
-
   private barrier(event: DecodedEvent): void {
     const { epoch, lsn, ord } = event;
-    // Rows that wait in quarantine went at the source, too.
-    for (const { id } of this.options.parkedKeys.healAll(event)) this.healed.push({ id, epoch, lsn, ord });
+    this.parking.healAll(event);
     const known = this.truncate;
     if (
       known === null ||
@@ -375,12 +309,6 @@ export class BatchDecoder {
       else event.lsn = this.options.resolvedLsn as typeof event.lsn;
     }
     this.meta.push(event, EventKind.delete, this.keyNumbers.take(key), -1, record.partition, record.offset);
-  }
-
-  private absentColumns(row: GateRow): readonly string[] {
-    return this.plan.fields
-      .filter(({ sourceName }) => row[sourceName] === undefined)
-      .map(({ sourceName }) => sourceName);
   }
 
   /** Appends a row; null when all its cells fit. */
@@ -443,11 +371,8 @@ export class BatchDecoder {
       this.builders.push(builder);
     }
     this.plan = next;
+    this.parking.fields = next.fields;
   }
-}
-
-function violation(ruleId: string, code: Violation['code'], message: string): Violation {
-  return { ruleId, code, column: null, action: 'quarantine', message, value: null };
 }
 
 function unrepresentable(field: PlanField, cell: Cell): Violation {
@@ -461,8 +386,4 @@ function unrepresentable(field: PlanField, cell: Cell): Violation {
     message: shape ? 'an array of one dimension that begins at 1' : `a value that ${type} can hold exactly`,
     value: field.classified ? '***' : cellText(cell).slice(0, 256),
   };
-}
-
-function place(record: RawRecord): string {
-  return `${record.topic}[${record.partition}] offset ${record.offset}`;
 }
