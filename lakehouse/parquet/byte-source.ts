@@ -1,4 +1,5 @@
 /** Where a Parquet file's bytes come from: whole bytes in memory, or ranges of a stored object. */
+import { getWithRetry } from '../store/retry.ts';
 import type { ObjectStore } from '../store/store.ts';
 
 export interface ByteSource {
@@ -21,7 +22,7 @@ export function bytesSource(name: string, bytes: Uint8Array): ByteSource {
 
 /** Ranges of `key`; `sizeBytes` as the log's add action says it, so that no HEAD request is needed. */
 export function storeSource(store: ObjectStore, key: string, sizeBytes: number): ByteSource {
-  return { name: key, sizeBytes, read: (start, end) => store.get(key, { start, end }) };
+  return { name: key, sizeBytes, read: (start, end) => getWithRetry(store, key, { start, end }) };
 }
 
 /** The same source with its last `tail.byteLength` bytes at hand. */

@@ -15,6 +15,9 @@ const STALE_CREDENTIALS = new Set([
 
 const THROTTLES = new Set(['SlowDown', 'ThrottlingException', 'Throttling', 'RequestLimitExceeded', 'TooManyRequests']);
 
+/** Requests that were slow, or cut off on their way: S3 says 400 of them. */
+const CUT_OFF = new Set(['RequestTimeout', 'RequestTimeoutException', 'IncompleteBody']);
+
 /** Failures before a byte was sent: the request cannot have been carried out. */
 const NOT_SENT = new Set([
   'ECONNREFUSED',
@@ -104,7 +107,8 @@ function codeFor(name: string, status: number | null, unsettled: boolean): Store
   if (status === 416) return 'STORE_TRUNCATED';
   if (status === 507) return 'STORE_DISK_FULL';
   if (status === 501 && unsettled) return 'STORE_CONDITION_IGNORED';
-  if (status >= 500 || status === 408) return unsettled ? 'STORE_OUTCOME_UNKNOWN' : 'STORE_UNAVAILABLE';
+  if (status >= 500 || status === 408 || CUT_OFF.has(name))
+    return unsettled ? 'STORE_OUTCOME_UNKNOWN' : 'STORE_UNAVAILABLE';
   if (status >= 300 && status < 400) return 'STORE_BAD_URI';
   return status === 400 ? 'STORE_BAD_URI' : 'STORE_UNAVAILABLE';
 }

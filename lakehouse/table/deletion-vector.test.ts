@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { createMemoryStore } from '../store/memory-store.ts';
+import { StoreError, type ObjectStore } from '../store/store.ts';
 import type { DeletionVectorDescriptor } from './deletion-vector-descriptor.ts';
 import { deletionVectorKey, encodeDeletionVectors, readDeletionVector } from './deletion-vector.ts';
 import { containsRow, decodeRowBitmap, encodeRowBitmap, subtractRows, unionRows } from './row-bitmap.ts';
@@ -102,6 +103,19 @@ describe('a vector file', () => {
     expect(file.descriptors[0]).toMatchObject({ storageType: 'u', offset: 1, cardinality: 1n });
     for (const [i, entry] of file.descriptors.entries())
       expect(await readDeletionVector(store, entry)).toEqual(vectors[i]);
+  });
+
+  it('is read again when it was cut off on its way', async () => {
+    const { store, file } = await write(Uint32Array.of(1, 2, 3));
+    let asked = 0;
+    const once: ObjectStore = {
+      ...store,
+      get(key, range) {
+        asked++;
+        return asked === 1 ? Promise.reject(new StoreError('STORE_TRUNCATED', key, 'cut off')) : store.get(key, range);
+      },
+    };
+    expect(await readDeletionVector(once, file.descriptors[0]!)).toEqual(Uint32Array.of(1, 2, 3));
   });
 
   it('is a named error when gone, cut short, altered or of another cardinality', async () => {

@@ -3,6 +3,7 @@
  * vectors of a whole commit: a version byte, then a vector: int32 big-endian size, bitmap, int32 big-endian CRC-32 of it.
  */
 import { crc32 } from 'node:zlib';
+import { getWithRetry } from '../store/retry.ts';
 import { StoreError, type ObjectStore } from '../store/store.ts';
 import type { DeletionVectorDescriptor } from './deletion-vector-descriptor.ts';
 import { keyOfPath } from './file-path.ts';
@@ -94,7 +95,7 @@ async function readFrame(
     );
   }
   try {
-    return await store.get(key, { start, end });
+    return await getWithRetry(store, key, { start, end });
   } catch (error) {
     if (error instanceof StoreError && error.code === 'STORE_NOT_FOUND')
       throw new TableError('DATA_FILE_MISSING', place, 'a deletion vector file is gone; run fsck', { cause: error });

@@ -127,14 +127,21 @@ async function byCommitTime(
   atMs: number,
   backoff: Backoff,
 ): Promise<bigint | null> {
+  let oldest = 0;
   let low = 0;
   let high = versions.length;
   while (low < high) {
     const middle = (low + high) >> 1;
     const commit = await readCommit(store, versions[middle] ?? 0n, backoff);
-    const stampMs = milliseconds(commit?.commitInfo?.['inCommitTimestamp']);
+    if (commit === null) {
+      // Cleaned up between listing and reading: so is everything before it.
+      oldest = middle + 1;
+      low = oldest;
+      continue;
+    }
+    const stampMs = milliseconds(commit.commitInfo?.['inCommitTimestamp']);
     if (stampMs !== null && stampMs <= atMs) low = middle + 1;
     else high = middle;
   }
-  return low === 0 ? null : (versions[low - 1] ?? null);
+  return low === oldest ? null : (versions[low - 1] ?? null);
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { encodeParquet } from '../parquet/encode.ts';
 import { createMemoryStore } from '../store/memory-store.ts';
-import type { ObjectStore } from '../store/store.ts';
+import { StoreError, type ObjectStore } from '../store/store.ts';
 import { NO_ACTIONS, newAdd, removeOf } from '../table/actions.ts';
 import type { AddFile, CommitActions } from '../table/actions.ts';
 import { writeCheckpoint } from '../table/checkpoint.ts';
@@ -456,6 +456,30 @@ describe('time travel', () => {
     const versions: bigint[] = [];
     for await (const { version } of readHistory(lake.store, { before: 3n })) versions.push(version);
     expect(versions).toEqual([2n, 1n, 0n]);
+  });
+
+  it('finds the version of a time while old commits are cleaned up', async () => {
+    const lake = new Lake();
+    await createTable(lake.store, { schema: SCHEMA, now: lake.now, inCommitTimestamps: true });
+    for (let hour = 1; hour <= 5; hour++) {
+      lake.nowMs += 3_600_000;
+      await lake.commit({});
+    }
+    let lists = 0;
+    const cleaned: ObjectStore = {
+      ...lake.store,
+      list(prefix, options) {
+        lists++;
+        return lake.store.list(prefix, options);
+      },
+      get(key, range) {
+        // Of the second listing, that of all commits, the first four are gone when they are read.
+        if (lists > 1 && [0n, 1n, 2n, 3n].some((version) => key === commitKey(version)))
+          return Promise.reject(new StoreError('STORE_NOT_FOUND', key, 'cleaned up'));
+        return lake.store.get(key, range);
+      },
+    };
+    expect(await versionAt(cleaned, lake.nowMs)).toBe(5n);
   });
 
   it('gives commits of one file time, or of a time that went back, rising times', async () => {

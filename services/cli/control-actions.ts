@@ -18,7 +18,7 @@ import { writeDifferences } from './found-differences.ts';
 import { readBackfills, writeBackfills } from './kept-backfills.ts';
 import { tailOf, tailText } from './log-tail-text.ts';
 import { tableControl } from './control-tables.ts';
-import { readPaused, writePaused } from './paused-tables.ts';
+import { pausedTables, readPaused } from './paused-tables.ts';
 import type { Pipeline } from './pipeline.ts';
 import { measureRead, withReadOnly } from './source-estimate.ts';
 import { statusReport } from './status-report.ts';
@@ -40,8 +40,8 @@ export async function createControl(
   failpoint: FailpointHook = () => undefined,
 ): Promise<ControlActions> {
   const { ingest, lake } = pipeline;
-  const paused = new Set(ingest === null ? [] : await readPaused(lake));
-  for (const id of paused) ingest?.pause(id);
+  const paused = pausedTables(lake);
+  if (ingest !== null) for (const id of await readPaused(lake)) ingest.pause(id);
   const jobs = backfillJobs(pipeline);
   if (pipeline.reader !== null) jobs.restore(await readBackfills(lake));
   const replays = ingest === null ? null : await replayJobs(pipeline, config, failpoint);
@@ -57,16 +57,10 @@ export async function createControl(
     const stream = streamOf(pipeline);
     const tables = (textList(body, 'tables') ?? []).map(lakeTable);
     if (tables.length === 0) throw new ConfigError('no table was named', 'name at least one table');
-    for (const id of tables) {
-      if (pause) {
-        paused.add(id);
-        stream.pause(id);
-      } else {
-        paused.delete(id);
-        stream.resume(id);
-      }
-    }
-    await writePaused(lake, paused);
+    for (const id of tables)
+      if (pause) stream.pause(id);
+      else stream.resume(id);
+    await paused.change(tables, pause);
     const lagMs = Math.max(
       0,
       ...stream
@@ -91,13 +85,9 @@ export async function createControl(
   /** Of tables that may be unknown to the stream yet. */
   const hold = async (tables: readonly string[], pause: boolean): Promise<{ readonly tables: readonly string[] }> => {
     const stream = streamOf(pipeline);
-    for (const id of tables) {
-      if (pause) paused.add(id);
-      else if (!paused.delete(id)) continue;
-      if (pause) stream.pause(id);
-      else stream.resume(id);
-    }
-    await writePaused(lake, paused);
+    if (pause) for (const id of tables) stream.pause(id);
+    const changed = await paused.change(tables, pause);
+    if (!pause) for (const id of changed) stream.resume(id);
     return { tables };
   };
 

@@ -15,7 +15,29 @@ export async function readPaused(lake: ObjectStore): Promise<ReadonlySet<string>
   return new Set((await readLakeDocument<Document>(lake, PAUSED_KEY, FORMAT))?.tables);
 }
 
-export async function writePaused(lake: ObjectStore, tables: ReadonlySet<string>): Promise<void> {
-  const body = { formatVersion: FORMAT, tables: [...tables].toSorted() };
-  await lake.put(PAUSED_KEY, Buffer.from(`${JSON.stringify(body)}\n`));
+export interface PausedTables {
+  /** Those of the tables that were not so before. */
+  change(tables: readonly string[], pause: boolean): Promise<readonly string[]>;
+}
+
+/** One change at a time, each of what stands there now: other workers pause tables, too. */
+export function pausedTables(lake: ObjectStore): PausedTables {
+  let turn: Promise<unknown> = Promise.resolve();
+  async function change(tables: readonly string[], pause: boolean): Promise<readonly string[]> {
+    const paused = new Set(await readPaused(lake));
+    const due = tables.filter((id) => paused.has(id) !== pause);
+    for (const id of due)
+      if (pause) paused.add(id);
+      else paused.delete(id);
+    const body = { formatVersion: FORMAT, tables: [...paused].toSorted() };
+    if (due.length > 0) await lake.put(PAUSED_KEY, Buffer.from(`${JSON.stringify(body)}\n`));
+    return due;
+  }
+  return {
+    change(tables, pause) {
+      const changed = turn.catch(() => undefined).then(() => change(tables, pause));
+      turn = changed;
+      return changed;
+    },
+  };
 }

@@ -208,14 +208,29 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
     onFailure,
   });
 
+  /** What the store or the log cannot say now is asked again for as long as this worker runs; null once it does not. */
+  async function untilAnswered<T>(ask: () => Promise<T>): Promise<T | null> {
+    for (let waitMs = 100; !signal.aborted; waitMs = Math.min(2 * waitMs, 10_000)) {
+      try {
+        return await ask();
+      } catch (error) {
+        onFailure(error);
+      }
+      await clock.sleep(waitMs, signal).catch(() => undefined);
+    }
+    return null;
+  }
+
   async function begin(ids: readonly string[]): Promise<void> {
     // Marks of a table that was found just now are still here; others' tables begin where their owners ended.
     const found = ids.every((id) => unshared.has(id));
-    tables.pause((await options.pausedTables?.().catch(() => null)) ?? []);
+    tables.pause((await untilAnswered(async () => (await options.pausedTables?.()) ?? [])) ?? []);
     if (ids.some((id) => !places.has(id))) {
-      await shapes.refresh();
+      await untilAnswered(() => shapes.refresh());
       seeTables(false);
     }
+    // Stopped meanwhile: the tables are the next start's.
+    if (signal.aborted) return;
     // Before a table is there that could plan by them: marks that it needs may lie behind those that are known.
     if (!found) marks.anew();
     for (const id of ids) {

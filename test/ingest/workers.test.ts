@@ -6,6 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { scan } from '../../lakehouse/read/scan.ts';
+import { StoreError } from '../../lakehouse/store/store.ts';
 import { subStore } from '../../lakehouse/store/sub-store.ts';
 import { openSnapshot } from '../../lakehouse/table/snapshot.ts';
 import type { IngestHandle } from '../../services/ingest/pipeline.ts';
@@ -186,6 +187,24 @@ async function expectAll(handles: readonly IngestHandle[]): Promise<void> {
       expect([table, id, rows.get(id)?.['balance']]).toEqual([table, id, balances.get(`${table}/${id}`)]);
   }
 }
+
+test('a store that does not answer while tables are taken over is asked again which of them are paused', async () => {
+  const group = createGroup();
+  let asked = 0;
+  const one = await parts.start({
+    log: { ...parts.log, join: group.join },
+    lake: { ...parts.lake, uri: 's3://lake' },
+    trigger: { kind: 'interval', intervalMs: 20 },
+    async pausedTables() {
+      asked++;
+      if (asked <= 2) throw new StoreError('STORE_UNAVAILABLE', '_sluice/paused.json', '503');
+      return Promise.resolve(new Set(['public.c']));
+    },
+  });
+  await settled([one]);
+  const paused = one.status().tables.filter(({ state }) => state === 'PAUSED');
+  expect(paused.map(({ table }) => table)).toEqual(['public.c']);
+});
 
 test('workers come and go, and each cut is one state of all tables', async () => {
   const group = createGroup();
