@@ -85,9 +85,10 @@ export async function createControl(
   /** Of tables that may be unknown to the stream yet. */
   const hold = async (tables: readonly string[], pause: boolean): Promise<{ readonly tables: readonly string[] }> => {
     const stream = streamOf(pipeline);
-    if (pause) for (const id of tables) stream.pause(id);
+    // Written first: one that is taken over just now goes by what is written.
     const changed = await paused.change(tables, pause);
-    if (!pause) for (const id of changed) stream.resume(id);
+    if (pause) for (const id of tables) stream.pause(id);
+    else for (const id of changed) stream.resume(id);
     return { tables };
   };
 

@@ -224,7 +224,10 @@ export async function startIngest(options: IngestOptions): Promise<IngestHandle>
   async function begin(ids: readonly string[]): Promise<void> {
     // Marks of a table that was found just now are still here; others' tables begin where their owners ended.
     const found = ids.every((id) => unshared.has(id));
-    tables.pause((await untilAnswered(async () => (await options.pausedTables?.()) ?? [])) ?? []);
+    const paused = await untilAnswered(async () => (await options.pausedTables?.()) ?? null);
+    // One that another worker had may have been resumed since this one heard of it.
+    if (paused !== null) for (const id of ids) if (!paused.has(id)) tables.resume(id);
+    tables.pause(paused ?? []);
     if (ids.some((id) => !places.has(id))) {
       await untilAnswered(() => shapes.refresh());
       seeTables(false);

@@ -206,6 +206,26 @@ test('a store that does not answer while tables are taken over is asked again wh
   expect(paused.map(({ table }) => table)).toEqual(['public.c']);
 });
 
+test('a table that was resumed while another worker had it is not paused for what was so before', async () => {
+  const group = createGroup();
+  let asked = (): void => undefined;
+  const one = await parts.start({
+    log: { ...parts.log, join: group.join },
+    lake: { ...parts.lake, uri: 's3://lake' },
+    trigger: { kind: 'interval', intervalMs: 20 },
+    // As the document stands when the tables are taken over.
+    pausedTables: () => new Promise((resolve) => (asked = () => resolve(new Set(['public.c'])))),
+  });
+  // As it stood when this worker started.
+  for (const id of ['public.b', 'public.c']) one.pause(id);
+  await waitFor('the tables to be taken over', () => {
+    asked();
+    return tablesOf(one).length === NAMES.length;
+  });
+  const paused = one.status().tables.filter(({ state }) => state === 'PAUSED');
+  expect(paused.map(({ table }) => table)).toEqual(['public.c']);
+});
+
 test('workers come and go, and each cut is one state of all tables', async () => {
   const group = createGroup();
   const one = await worker(group.join, 'one');
