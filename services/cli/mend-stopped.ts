@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../runtime/config.ts';
 import { ExitCode, SluiceError } from '../runtime/errors.ts';
 import type { LogTailText } from './log-tail-text.ts';
-import { callService } from './service-client.ts';
+import { callService, pollService } from './service-client.ts';
 import type { StatusReport, TableLine } from './status-report.ts';
 
 export interface MendOptions {
@@ -141,7 +141,7 @@ async function snapshotEnds(config: Config, table: string, { url, signal, tell }
 /** As the reader's half tells it: the stream's knows of no snapshot. */
 async function readerTables(config: Config, url: string | undefined): Promise<readonly TableLine[]> {
   const call = { path: '/control/reader-status', body: {}, url, half: 'reader' as const };
-  return (await callService<StatusReport>(config, call)).tables;
+  return (await pollService<StatusReport>(config, call)).tables;
 }
 
 function stillStopped(line: TableLine): SluiceError {

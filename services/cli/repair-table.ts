@@ -10,7 +10,7 @@ import type { Config } from '../runtime/config.ts';
 import { ExitCode, SluiceError } from '../runtime/errors.ts';
 import { KEYS_PER_CALL } from './control-actions.ts';
 import { offerReport } from './publish-report.ts';
-import { callService } from './service-client.ts';
+import { callService, pollService } from './service-client.ts';
 import type { VerifySession } from './verify-session.ts';
 import type { TableReport } from './verify-tables.ts';
 
@@ -142,7 +142,7 @@ export async function backfill(
     }
     if (state.phase !== 'running' || signal.aborted) return state;
     await sleep(POLL_MS, undefined, { signal }).catch(() => undefined);
-    const listed = await callService<{ backfills: BackfillState[] }>(config, {
+    const listed = await pollService<{ backfills: BackfillState[] }>(config, {
       path: '/control/backfills',
       body: {},
       url,

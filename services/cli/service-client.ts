@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { Agent, request as httpsRequest } from 'node:https';
 import { request as httpRequest } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../runtime/config.ts';
 import type { ControlFailure } from '../runtime/control-routes.ts';
 import { codeOf } from '../runtime/codes.ts';
@@ -26,14 +27,44 @@ const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
 
 /** @throws SluiceError SERVICE_UNREACHABLE (exit 3), or what the service answered */
 export async function callService<T>(config: Config, call: ServiceCall): Promise<T> {
+  return askOrigins<T>(originsOf(config, call), config, call);
+}
+
+const POLLS_MAX = 6;
+const POLL_AGAIN_MS = 200;
+
+/** A question of how a job goes, which changes nothing: the job goes on though a connection breaks. */
+export async function pollService<T>(config: Config, call: ServiceCall): Promise<T> {
+  for (let polls = 1; ; polls++) {
+    try {
+      return await callService<T>(config, call);
+    } catch (error) {
+      if (polls === POLLS_MAX || !(error instanceof SluiceError) || error.code !== 'SERVICE_UNREACHABLE') throw error;
+    }
+    await sleep(POLL_AGAIN_MS * 2 ** (polls - 1));
+  }
+}
+
+/** Nothing listens there. A service that is there and does not answer still owns its tables. */
+export function nobodyServes(error: unknown): boolean {
+  return error instanceof SluiceError && error.code === 'SERVICE_UNREACHABLE' && isRefused(error.cause);
+}
+
+const isRefused = (cause: unknown): boolean =>
+  (cause as { code?: unknown } | null | undefined)?.code === 'ECONNREFUSED';
+
+/** One after the other, until one answers. */
+export async function askOrigins<T>(origins: readonly string[], config: Config, call: ServiceCall): Promise<T> {
   let last: unknown = null;
-  for (const origin of originsOf(config, call)) {
+  for (const origin of origins) {
     let answer: Answer;
     try {
       answer = await send(new URL(call.path, origin), config, call);
       if (answer.status === 200) return JSON.parse(answer.body) as T;
     } catch (cause) {
-      last ??= unreachable(origin, cause instanceof Error ? cause.message : '', cause);
+      // Where one is there that does not answer, that nobody listens elsewhere says nothing.
+      if (last === null || (nobodyServes(last) && !isRefused(cause)))
+        last = unreachable(origin, cause instanceof Error ? cause.message : '', cause);
       continue;
     }
     const failure = failureOf(answer, origin);

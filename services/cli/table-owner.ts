@@ -3,13 +3,12 @@
  * work takes. It also applies what stands in the log meanwhile, as `sluice stream` would.
  */
 import type { Config } from '../runtime/config.ts';
-import { SluiceError } from '../runtime/errors.ts';
 import type { FailpointHook } from '../runtime/failpoints.ts';
 import { createLogger } from '../runtime/logger.ts';
 import { createMetrics } from '../runtime/metrics.ts';
 import { createControl } from './control-actions.ts';
 import { startPipeline } from './pipeline.ts';
-import { callService } from './service-client.ts';
+import { callService, nobodyServes, pollService } from './service-client.ts';
 
 /** Gives one command to the owner and brings its answer. */
 export type OwnerCall = <T>(name: string, body: Record<string, unknown>) => Promise<T>;
@@ -26,6 +25,8 @@ export interface OwnerRequest {
 
 /** Work of one call takes its time. */
 const CALL_MS = 600_000;
+/** Commands that change nothing. */
+const ASKS: ReadonlySet<string> = new Set(['replay-state', 'quarantine-list', 'quarantine-show']);
 
 export async function withTableOwner<T>(
   request: OwnerRequest,
@@ -34,10 +35,10 @@ export async function withTableOwner<T>(
   const { reload, url, signal } = request;
   const config = reload();
   if (url !== undefined || (await answers(config)))
-    return work(
-      (name, body) => callService(config, { path: `/control/${name}`, body, url, half: 'stream', timeoutMs: CALL_MS }),
-      'service',
-    );
+    return work((name, body) => {
+      const ask = ASKS.has(name) ? pollService : callService;
+      return ask(config, { path: `/control/${name}`, body, url, half: 'stream', timeoutMs: CALL_MS });
+    }, 'service');
   const metrics = createMetrics();
   const failpoint = request.failpoint ?? ((): void => undefined);
   const pipeline = await startPipeline({
@@ -68,12 +69,7 @@ async function answers(config: Config): Promise<boolean> {
     await callService(config, { path: '/status', half: 'stream' });
     return true;
   } catch (error) {
-    if (error instanceof SluiceError && error.code === 'SERVICE_UNREACHABLE' && refused(error)) return false;
+    if (nobodyServes(error)) return false;
     throw error;
   }
-}
-
-/** Nothing listens there. A service that is there and does not answer still owns its tables. */
-function refused(error: SluiceError): boolean {
-  return (error.cause as { code?: unknown } | null)?.code === 'ECONNREFUSED';
 }

@@ -15,7 +15,7 @@ import { openSource } from '../assemble/source.ts';
 import { withConfig, type CliContext, type CommandModule } from '../command.ts';
 import type { TableChange } from '../control-tables.ts';
 import { describeCost, readCost } from '../read-cost.ts';
-import { callService } from '../service-client.ts';
+import { callService, nobodyServes } from '../service-client.ts';
 import { parseTableName, writeTableName, type TableName } from '../table-name.ts';
 
 interface Flags {
@@ -109,8 +109,7 @@ async function askService(
     if (what === 'add') await ask('stream', 'take-up');
     return changes;
   } catch (error) {
-    const nobody = error instanceof SluiceError && (error.cause as { code?: unknown } | null)?.code === 'ECONNREFUSED';
-    if (nobody && url === undefined) return null;
+    if (nobodyServes(error) && url === undefined) return null;
     throw error;
   }
 }

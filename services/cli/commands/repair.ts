@@ -6,7 +6,7 @@ import { describeMend, findStopped, mendSource, mendStopped, stoppedLine } from 
 import { describeCost, readCost } from '../read-cost.ts';
 import { repairTable, type RepairResult } from '../repair-table.ts';
 import { runService } from '../service.ts';
-import { callService } from '../service-client.ts';
+import { callService, nobodyServes } from '../service-client.ts';
 import { parseTableName } from '../table-name.ts';
 import { withVerify, type VerifySession } from '../verify-session.ts';
 import type { TableReport } from '../verify-tables.ts';
@@ -49,8 +49,7 @@ async function isServed(config: Config, url: string | undefined): Promise<boolea
     await callService(config, { path: '/status', url, half: 'stream' });
     return true;
   } catch (error) {
-    const nobody = error instanceof SluiceError && (error.cause as { code?: unknown } | null)?.code === 'ECONNREFUSED';
-    if (nobody && url === undefined) return false;
+    if (nobodyServes(error) && url === undefined) return false;
     throw error;
   }
 }

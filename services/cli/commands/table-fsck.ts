@@ -3,10 +3,10 @@ import { lakeTableName } from '../../../contracts/engine/lake-name.ts';
 import { stringifyLossless } from '../../../lakehouse/table/lossless-json.ts';
 import { fsck } from '../../../lakehouse/upkeep/fsck.ts';
 import { checkIndex, rebuildIndex, type IndexCheck } from '../../../lakehouse/upkeep/fsck-index.ts';
-import { ConfigError, ExitCode, SluiceError } from '../../runtime/errors.ts';
+import { ConfigError, ExitCode } from '../../runtime/errors.ts';
 import type { CliContext, CommandModule } from '../command.ts';
 import { formatBytes, printColumns } from '../print-columns.ts';
-import { callService } from '../service-client.ts';
+import { callService, nobodyServes } from '../service-client.ts';
 import { isUri, openTablePlace, tableCommand } from '../table-place.ts';
 import type { TableOptions } from '../table-place.ts';
 import { parseTableName } from '../table-name.ts';
@@ -73,9 +73,11 @@ function indexFolder(context: CliContext, name: string, options: FsckOptions): s
 
 /** A service that runs has the index open: what is built under its hands it would overwrite. */
 async function refuseWhileRunning(context: CliContext, options: FsckOptions): Promise<void> {
-  const answered = await callService(context.loadConfig(options.config), { path: '/status', timeoutMs: 2_000 }).then(
+  const call = { path: '/status', half: 'stream', timeoutMs: 2_000 } as const;
+  // One that does not answer in time has it open, too.
+  const answered = await callService(context.loadConfig(options.config), call).then(
     () => true,
-    (error: unknown) => !(error instanceof SluiceError && error.code === 'SERVICE_UNREACHABLE'),
+    (error: unknown) => !nobodyServes(error),
   );
   if (answered) throw new ConfigError('a running service has the key index open', 'stop it, then repair');
 }
