@@ -1,4 +1,7 @@
-/** Decoded deletion vectors of the files that batches touch, within a bound of bytes; the least recently used go first. */
+/**
+ * Decoded deletion vectors of the files that batches touch: of each file the one last asked for or written. All tables of a
+ * process share one bound of bytes, for there may be hundreds of them; the least recently used go first.
+ */
 import { withRetry } from '../store/retry.ts';
 import { isRetriable, type ObjectStore } from '../store/store.ts';
 import { vectorId, type AddFile } from '../table/actions.ts';
@@ -16,51 +19,73 @@ export interface VectorCache {
   put(file: AddFile, rows: RowSet): void;
 }
 
-export function createVectorCache(bytesMax = BYTES_MAX): VectorCache {
-  const cache = new Map<string, RowSet>();
+interface HeldVector {
+  readonly id: string;
+  readonly rows: RowSet;
+}
+
+/** What several caches hold together. */
+export interface VectorMemory {
+  readonly bytes: number;
+  get(key: string): HeldVector | undefined;
+  put(key: string, vector: HeldVector): void;
+}
+
+export function createVectorMemory(bytesMax: number): VectorMemory {
+  const held = new Map<string, HeldVector>();
   let bytes = 0;
+  const drop = (key: string): void => {
+    bytes -= held.get(key)?.rows.byteLength ?? 0;
+    held.delete(key);
+  };
+  return {
+    get bytes() {
+      return bytes;
+    },
+    get: (key) => held.get(key),
+    put(key, vector) {
+      drop(key);
+      held.set(key, vector);
+      bytes += vector.rows.byteLength;
+      for (const oldest of held.keys()) {
+        if (bytes <= bytesMax || oldest === key) break;
+        drop(oldest);
+      }
+    },
+  };
+}
 
-  function put(id: string, rows: RowSet): void {
-    const old = cache.get(id);
-    if (old !== undefined) {
-      bytes -= old.byteLength;
-      cache.delete(id);
-    }
-    cache.set(id, rows);
-    bytes += rows.byteLength;
-    for (const [oldest, held] of cache) {
-      if (bytes <= bytesMax || oldest === id) break;
-      cache.delete(oldest);
-      bytes -= held.byteLength;
-    }
-  }
+const ofTheProcess = createVectorMemory(BYTES_MAX);
+let caches = 0;
 
+export function createVectorCache(memory: VectorMemory = ofTheProcess): VectorCache {
+  const name = caches++;
+  const keyOf = ({ path }: AddFile): string => `${name} ${path}`;
   return {
     async rowsOf(store, files) {
       const out = new Map<string, RowSet>();
       const missing: AddFile[] = [];
       for (const file of files) {
         if (file.deletionVector === null) continue;
-        const id = vectorId(file.deletionVector);
-        const held = cache.get(id);
-        if (held === undefined) missing.push(file);
-        else {
-          put(id, held);
-          out.set(file.path, held);
-        }
+        const key = keyOf(file);
+        const held = memory.get(key);
+        if (held?.id === vectorId(file.deletionVector)) {
+          memory.put(key, held);
+          out.set(file.path, held.rows);
+        } else missing.push(file);
       }
       for (let at = 0; at < missing.length; at += PARALLEL) {
         const turn = missing.slice(at, at + PARALLEL).map(async (file) => {
           if (file.deletionVector === null) return;
           const { deletionVector } = file;
           const rows = await withRetry(() => readDeletionVector(store, deletionVector), isRetriable);
-          put(vectorId(deletionVector), rows);
+          memory.put(keyOf(file), { id: vectorId(deletionVector), rows });
           out.set(file.path, rows);
         });
         await Promise.all(turn);
       }
       return out;
     },
-    put: (file, rows) => put(vectorId(file.deletionVector), rows),
+    put: (file, rows) => memory.put(keyOf(file), { id: vectorId(file.deletionVector), rows }),
   };
 }
