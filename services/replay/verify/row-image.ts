@@ -10,12 +10,14 @@ export interface RowImage {
   readonly cells: string;
   /** Equal rows of a table without key; above 1 in a table with a key, its rows hide behind each other. */
   readonly copies: number;
+  /** Of a row at the source: another one once the row was written again, were it with the same values. Absent: not known. */
+  readonly version?: string;
 }
 
 /** Keys by canonical key text. */
 export type Images = Map<string, RowImage>;
 
-export function imageOf(text: string): RowImage {
+export function imageOf(text: string, version?: string): RowImage {
   const bytes = Buffer.from(text, 'utf8');
   const cells: string[] = [];
   let at = 0;
@@ -30,7 +32,12 @@ export function imageOf(text: string): RowImage {
     cells.push(`${end - colon - 1}.${hash('md5', bytes.subarray(colon + 1, end), 'hex').slice(0, 8)}`);
     at = end;
   }
-  return { print: hash('md5', bytes, 'hex'), cells: cells.join(' '), copies: 1 };
+  return {
+    print: hash('md5', bytes, 'hex'),
+    cells: cells.join(' '),
+    copies: 1,
+    ...(version === undefined ? {} : { version }),
+  };
 }
 
 /** Takes one more row of a key into the images. */
@@ -40,7 +47,7 @@ export function addImage(images: Images, key: string, image: RowImage): void {
   else {
     // Two rows of one key would hide behind each other in a map.
     const print = known.print === image.print ? known.print : `${known.print} ${image.print}`;
-    images.set(key, { ...known, print, copies: known.copies + 1 });
+    images.set(key, { print, cells: known.cells, copies: known.copies + 1 });
   }
 }
 

@@ -166,7 +166,7 @@ export async function openSourceSnapshot(
       for (let i = 0; i < wantedKeys.length; i += KEYS_PER_QUERY) {
         const match = matching(wantedKeys.slice(i, i + KEYS_PER_QUERY));
         const found = await session.query(
-          `select ${keyText} as k, ${rowText} as t from ${from} t where ${match} and ${published}`,
+          `select ${keyText} as k, ${rowText} as t, t.xmin::text as x from ${from} t where ${match} and ${published}`,
         );
         addRows(images, found);
       }
@@ -265,7 +265,7 @@ function keyMatch(column: ColumnShape, cell: string, asText: ReadonlySet<string>
 }
 
 function addRows(images: Images, rows: readonly TextRow[]): void {
-  for (const { k, t } of rows) addImage(images, k ?? '', imageOf(t ?? ''));
+  for (const { k, t, x } of rows) addImage(images, k ?? '', imageOf(t ?? '', x ?? undefined));
 }
 
 /** The row's hash as the reader makes it (bag-rows.ts), in the form of a canonical key. */

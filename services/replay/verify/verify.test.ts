@@ -94,6 +94,48 @@ describe('verifyTable', () => {
     expect(result.rounds).toBeGreaterThan(1);
   });
 
+  it('does not call a row different that went back and forth between two looks', async () => {
+    const [source, lake] = [table(10), table(10)];
+    let written = 0;
+    const both = ports(source, lake, {
+      beforeLook(look) {
+        // Each look at the source meets one state of the row, each look at the lake the other, until the writer rests.
+        source.set('1:1', 'on');
+        lake.set('1:1', look < 4 ? 'off' : 'on');
+        if (look < 4) written += 2;
+      },
+    });
+    const versioned: VerifyPorts = {
+      ...both,
+      async source(of) {
+        const snapshot = await both.source(of);
+        const version = String(written);
+        const rows = async (keys: readonly string[]): Promise<Images> =>
+          new Map([...(await snapshot.rows(keys))].map(([key, image]) => [key, { ...image, version }]));
+        return { ...snapshot, rows };
+      },
+    };
+    expect(await verifyTable(shape, versioned)).toMatchObject({ equal: true, differences: [], unsettled: 0 });
+  });
+
+  it('does not call a row different that left the quarantine while it looked', async () => {
+    const lake = table(10);
+    lake.delete('1:3');
+    const both = ports(table(10), lake);
+    let asked = 0;
+    const released: VerifyPorts = {
+      ...both,
+      parked() {
+        asked++;
+        if (asked === 1) return Promise.resolve(new Set(['1:3']));
+        lake.set('1:3', table(10).get('1:3') ?? '');
+        return Promise.resolve(new Set<string>());
+      },
+    };
+    expect(await verifyTable(shape, released)).toMatchObject({ equal: true, differences: [], unsettled: 0 });
+    expect(asked).toBe(2);
+  });
+
   it('reports a row that never stands still as unsettled, not as equal', async () => {
     const [source, lake] = [table(10), table(10)];
     let n = 0;

@@ -8,7 +8,7 @@
  *   3. Of the buckets that differ, read keys and row hashes of both sides; the keys that differ are candidates: a write
  *      between the snapshot and the lake's version looks like a difference.
  *   4. Re-check candidates alone, each round at a newer LSN, until a key is equal, or both images stood still for a whole
- *      round and still differ.
+ *      round and still differ. A row that went back and forth meanwhile is known by its version (xmin).
  */
 import type { TableShape } from '../../log/event.ts';
 import { compareBuckets, groupBuckets, sampledShare, type BucketSums, type Sample } from './buckets.ts';
@@ -110,9 +110,10 @@ export async function verifyTable(
 ): Promise<TableVerification> {
   const first = await firstPass(table, ports, options);
   const keys = [...first.candidates];
-  const settled: Difference[] = [];
+  let settled: Difference[] = [];
   let unsettled = 0;
   let rounds = 0;
+  const parkedBefore = keys.length > 0 ? await ports.parked(table) : new Set<string>();
   // In parts, so that the images in hand stay few; enough differences to show make the rest of no interest.
   for (let at = 0; at < keys.length && settled.length < options.differencesMax; at += options.candidatesMax) {
     const part = await settle(table, ports, keys.slice(at, at + options.candidatesMax), options);
@@ -123,6 +124,14 @@ export async function verifyTable(
   // What was not looked at is not called equal.
   if (first.cut && settled.length === 0) unsettled += 1;
   const parked = settled.length > 0 ? await ports.parked(table) : new Set<string>();
+  // Released since they were compared: the lake may have them only now.
+  const released = new Set(settled.map(({ key }) => key).filter((key) => parkedBefore.has(key) && !parked.has(key)));
+  if (released.size > 0) {
+    const again = await settle(table, ports, [...released], options);
+    settled = [...settled.filter(({ key }) => !released.has(key)), ...again.settled];
+    unsettled += again.unsettled;
+    rounds = Math.max(rounds, again.rounds);
+  }
   const differences = settled.filter((difference) => !parked.has(difference.key));
   return {
     table: `${table.schema}.${table.table}`,
@@ -167,7 +176,9 @@ async function settle(
     settled = [];
     moving = 0;
     for (const difference of now) {
-      const print = [difference.source, difference.lake].map((image) => `${image?.copies} ${image?.print}`).join(' ');
+      const print = [difference.source, difference.lake]
+        .map((image) => `${image?.copies} ${image?.print} ${image?.version}`)
+        .join(' ');
       seen.set(difference.key, print);
       if (previous?.get(difference.key) === print) settled.push(difference);
       else moving += 1;
