@@ -22,6 +22,7 @@ import { isHashed } from '../replay/verify/hashed-source.ts';
 import { parkedKeyTexts, type KeyHash } from '../replay/verify/parked-keys.ts';
 import { openSourceSnapshot } from '../replay/verify/source-snapshot.ts';
 import { ConfigError } from '../runtime/errors.ts';
+import { lookAgainAt } from './look-again.ts';
 import { VERIFY_DEFAULTS, verifyTable, type TableVerification, type VerifyOptions } from '../replay/verify/verify.ts';
 
 export interface VerifyRun {
@@ -73,11 +74,15 @@ export async function verifyOne(shape: TableShape, run: VerifyRun): Promise<Tabl
   const altered = await alteredColumns(shape, run);
   const comparable = comparableColumns(shape, first, altered, await keepsOut(shape, run));
   refuseLostKey(shape, comparable.left);
+  let looks = 0;
   const result = await verifyTable(
     comparable.shape,
     {
       async source(table) {
-        const session = await (run.readFrom ?? run.source).session('verify');
+        const { source, readFrom = source } = run;
+        const session =
+          looks > 0 && readFrom !== source ? await lookAgainAt(source, readFrom) : await readFrom.session('verify');
+        looks += 1;
         return openSourceSnapshot(session, {
           shape: table,
           asText: comparable.asText,
