@@ -14,6 +14,7 @@ import { openLog } from './assemble/log.ts';
 import { piiKey } from './assemble/log-privacy.ts';
 import { openReplica, openSource } from './assemble/source.ts';
 import { lakeReaches } from './lake-reaches.ts';
+import { retryPassing } from './retry-passing.ts';
 import { markBehind, verifyOne, type SampleSize, type TableReport } from './verify-tables.ts';
 
 export interface VerifySession {
@@ -22,6 +23,8 @@ export interface VerifySession {
   readonly lake: ObjectStore;
   /** Tables that the reader has written to the log and that match. @throws ConfigError when none does */
   tables(globs: readonly string[]): readonly TableShape[];
+  /** Takes up what the reader wrote of its tables since. */
+  refresh(): Promise<void>;
   verify(shape: TableShape, options?: VerifyHow): Promise<TableReport>;
 }
 
@@ -61,21 +64,24 @@ export async function withVerify<T>(
             'see `sluice status` for the tables, and start `sluice run` if there are none yet',
           );
         },
+        refresh: () => shapes.refresh(),
         verify: (shape, how = {}) =>
-          verifyOne(shape, {
-            source,
-            readFrom,
-            publication: config.source.publication,
-            lake,
-            contracts: contractFolder(config.contracts),
-            hasher,
-            reached: lakeReaches(
-              { config, lake, askForMark: () => markBehind(source) },
-              signal,
-              `${shape.schema}.${shape.table}`,
-            ),
-            ...how,
-          }),
+          retryPassing(() =>
+            verifyOne(shape, {
+              source,
+              readFrom,
+              publication: config.source.publication,
+              lake,
+              contracts: contractFolder(config.contracts),
+              hasher,
+              reached: lakeReaches(
+                { config, lake, askForMark: () => markBehind(source) },
+                signal,
+                `${shape.schema}.${shape.table}`,
+              ),
+              ...how,
+            }),
+          ),
       });
     } finally {
       await log.close();

@@ -12,7 +12,7 @@ import { tableFolder } from '../ingest/table-target.ts';
 import type { Replaced, TableShape } from '../log/event.ts';
 import { parseLsn } from '../log/position.ts';
 import { MARK_PREFIX } from '../reader/message-pump.ts';
-import type { PostgresSource } from '../reader/source.ts';
+import type { PostgresSource, SourceSession } from '../reader/source.ts';
 import { ownRowsOf } from '../reader/catalog.ts';
 import { rowFilterOf } from '../reader/publication.ts';
 import { quoteLiteral } from '../reader/sql-text.ts';
@@ -83,17 +83,19 @@ export async function verifyOne(shape: TableShape, run: VerifyRun): Promise<Tabl
         const session =
           looks > 0 && readFrom !== source ? await lookAgainAt(source, readFrom) : await readFrom.session('verify');
         looks += 1;
-        return openSourceSnapshot(session, {
-          shape: table,
-          asText: comparable.asText,
-          hashed: hashedColumns(shape),
-          where: run.where ?? null,
-          rowFilter: await rowFilterOf(session, run.publication, shape),
-          bytesPerSecond: run.bytesPerSecond ?? null,
-          sleep: (ms) => sleep(ms),
-          markBehind: () => markBehind(run.source),
-          hasher: run.hasher,
-        });
+        return orClosed(session, async () =>
+          openSourceSnapshot(session, {
+            shape: table,
+            asText: comparable.asText,
+            hashed: hashedColumns(shape),
+            where: run.where ?? null,
+            rowFilter: await rowFilterOf(session, run.publication, shape),
+            bytesPerSecond: run.bytesPerSecond ?? null,
+            sleep: (ms) => sleep(ms),
+            markBehind: () => markBehind(run.source),
+            hasher: run.hasher,
+          }),
+        );
       },
       reached: run.reached,
       async lake(table) {
@@ -107,6 +109,16 @@ export async function verifyOne(shape: TableShape, run: VerifyRun): Promise<Tabl
   );
   const keyReplaced = comparable.shape.columns.some((column) => column.keyPosition > 0 && isHashed(column));
   return { ...result, left: comparable.left, ...(keyReplaced ? { keyReplaced } : {}) };
+}
+
+/** The session is the work's, and ends with it where it fails. */
+async function orClosed<T>(session: SourceSession, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    await session.close().catch(() => undefined);
+    throw error;
+  }
 }
 
 /** All columns of a table without key: together they identify a row. */
@@ -142,17 +154,19 @@ async function estimatedRows(shape: TableShape, run: VerifyRun): Promise<number>
  */
 async function absentTable(shape: TableShape, folder: string, run: VerifyRun): Promise<TableReport | null> {
   const session = await (run.readFrom ?? run.source).session('verify');
-  const source = await openSourceSnapshot(session, {
-    // Rows are counted; nothing of them is compared.
-    shape: { ...shape, columns: shape.columns.map(({ replaced: _logged, ...own }) => own) },
-    asText: new Set(),
-    hashed: hashedColumns(shape),
-    where: run.where ?? null,
-    rowFilter: await rowFilterOf(session, run.publication, shape),
-    bytesPerSecond: run.bytesPerSecond ?? null,
-    sleep: (ms) => sleep(ms),
-    markBehind: () => markBehind(run.source),
-  });
+  const source = await orClosed(session, async () =>
+    openSourceSnapshot(session, {
+      // Rows are counted; nothing of them is compared.
+      shape: { ...shape, columns: shape.columns.map(({ replaced: _logged, ...own }) => own) },
+      asText: new Set(),
+      hashed: hashedColumns(shape),
+      where: run.where ?? null,
+      rowFilter: await rowFilterOf(session, run.publication, shape),
+      bytesPerSecond: run.bytesPerSecond ?? null,
+      sleep: (ms) => sleep(ms),
+      markBehind: () => markBehind(run.source),
+    }),
+  );
   try {
     const { rows } = await source.sums(1, null);
     await run.reached(source.lsn);

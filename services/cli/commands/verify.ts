@@ -5,6 +5,7 @@ import { splitKey } from '../../replay/verify/source-snapshot.ts';
 import { parseSize } from '../../runtime/duration.ts';
 import { ConfigError, ExitCode, SluiceError } from '../../runtime/errors.ts';
 import { withConfig, type CliContext, type CommandModule } from '../command.ts';
+import { explainFailure } from '../explain-failure.ts';
 import { offerReport } from '../publish-report.ts';
 import { REPAIR_VERIFY, repairTable } from '../repair-table.ts';
 import { inOrder } from '../in-order.ts';
@@ -122,7 +123,8 @@ async function continuous(flags: Flags, bytesPerSecond: number, context: CliCont
           const json = (): string => `${JSON.stringify(maskedReport(report, Number(flags.show)))}\n`;
           context.out(flags.json === true ? json() : describe(report, Number(flags.show)));
         },
-        onSkipped: (table, error) => context.err(`${table}: ${error.message}; tried again in the next round\n`),
+        onSkipped: (table, error) =>
+          context.err(`${table}: ${explainFailure(error).message}; tried again in the next round\n`),
       }),
   );
   return equal ? ExitCode.clean : ExitCode.findings;
