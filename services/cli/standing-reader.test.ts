@@ -64,3 +64,17 @@ test('what no look can cure at a first start is the caller’s, and so is what i
   const away = new ReaderError('SOURCE_UNREACHABLE', 'no answer');
   await expect(startStandingReader(() => Promise.reject(away), logger, 5)).rejects.toBe(away);
 });
+
+test('what is done while it stands still is done again where it failed, and not taken for done', async () => {
+  const reader = await startStandingReader(() => Promise.resolve(fakeReader()), logger, 60_000);
+  const why = { state: 'SLOT_LOST', detail: 'given up', remedy: 'repair' };
+  let tries = 0;
+  const drop = async (): Promise<void> => {
+    tries++;
+    return tries === 1 ? Promise.reject(new Error('still in use')) : Promise.resolve();
+  };
+  await expect(reader.standStill?.(why, drop)).rejects.toThrow('still in use');
+  await reader.standStill?.(why, drop);
+  expect(tries).toBe(2);
+  await reader.stop();
+});

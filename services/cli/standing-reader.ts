@@ -106,11 +106,12 @@ export async function startStandingReader(
     standStill: (why, then) =>
       inTurn(async () => {
         const running = reader;
-        if (running === null) return;
-        last = running.status();
-        stopped = why;
-        reader = null;
-        await running.stop();
+        if (running !== null) {
+          last = running.status();
+          stopped = why;
+          reader = null;
+          await running.stop();
+        }
         await then();
       }),
     // Where none runs there is nothing to hold; it is told again when one does.

@@ -3,6 +3,7 @@
  * `onExceed: drop-slot` it gives the slot up before the source's disk fills: the next start is SLOT_LOST, and
  * `sluice repair --all` reads the tables again.
  */
+import { ReaderError } from '../reader/reader-error.ts';
 import { describeInsurance, type SlotInsurance } from '../reader/slot-insurance.ts';
 import { dropSlot } from '../reader/slot.ts';
 import type { Config } from '../runtime/config.ts';
@@ -63,7 +64,7 @@ export function createWalBudget(
     const drop = async (): Promise<void> => {
       const session = await source.session('wal budget');
       try {
-        await dropSlot(session, slot);
+        if (!(await dropSlot(session, slot))) throw new ReaderError('SLOT_IN_USE', `slot ${slot} is still in use`);
       } finally {
         await session.close();
       }

@@ -14,7 +14,8 @@ export async function takeBack(session: SourceSession, options: ReaderOptions, c
   const { slot, publication, logger } = options;
   const failed = (error: unknown): void =>
     logger.warn({ err: error, slot, publication }, 'what a failed start made at the source could not be dropped');
-  if (created.slot) await dropSlot(session, slot).catch(failed);
+  if (created.slot)
+    await dropSlot(session, slot).then((gone) => (gone ? undefined : failed(new Error('the slot is in use'))), failed);
   created.slot = false;
   if (created.publication) await session.query(dropPublicationSql(publication)).catch(failed);
   created.publication = false;

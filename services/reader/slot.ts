@@ -1,4 +1,5 @@
 /** The replication slot: created after the publication, inspected at start and on every heartbeat. Source: PostgreSQL docs, pg_replication_slots. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { parseLsn, type Lsn } from '../log/position.ts';
 import { ReaderError } from './reader-error.ts';
 import type { SourceSession } from './source.ts';
@@ -77,11 +78,20 @@ export async function createSlot(session: SourceSession, name: string): Promise<
   return parseLsn(text);
 }
 
-export async function dropSlot(session: SourceSession, name: string): Promise<boolean> {
-  const rows = await session.query(
-    `select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = ${quoteLiteral(name)} and not active`,
-  );
-  return rows.length > 0;
+/** A sender ends in the server some time after its connection was closed. */
+const FREED_MS = 3_000;
+const FREED_POLL_MS = 50;
+
+/** True: no slot of that name stands any more. False: somebody has it, and goes on having it. */
+export async function dropSlot(session: SourceSession, name: string, withinMs = FREED_MS): Promise<boolean> {
+  for (const endMs = performance.now() + withinMs; ;) {
+    const rows = await session.query(
+      `select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = ${quoteLiteral(name)} and not active`,
+    );
+    if (rows.length > 0 || (await findSlot(session, name)) === null) return true;
+    if (performance.now() >= endMs) return false;
+    await sleep(FREED_POLL_MS);
+  }
 }
 
 /** @throws ReaderError SLOT_FOREIGN if a slot of that name belongs to something else */

@@ -87,13 +87,18 @@ async function sourceSteps(
   const identity = await readIdentity(lake);
   const slot = await findSlot(session, config.source.slot);
   if (slot !== null && slot.plugin === 'pgoutput') {
-    const inUse = `in use by process ${slot.activePid ?? 0}`;
+    const inUse = `in use${slot.activePid === null ? '' : ` by process ${slot.activePid}`}`;
     const remedy = 'stop `sluice run` (or `sluice reader`) first';
-    if (slot.active && yes === true)
-      throw new SluiceError('SLOT_IN_USE', `slot ${slot.name} is ${inUse}`, { exit: ExitCode.environment, remedy });
+    const refusal = (): SluiceError =>
+      new SluiceError('SLOT_IN_USE', `slot ${slot.name} is ${inUse}`, { exit: ExitCode.environment, remedy });
+    if (slot.active && yes === true) throw refusal();
     if (identity?.adoptedSlot !== true || adopted === true) {
       const what = `replication slot ${slot.name}${slot.active ? ` (${inUse}: ${remedy})` : ''}`;
-      steps.push({ what, run: async () => void (await dropSlot(session, slot.name)) });
+      // A service may have been started since.
+      const run = async (): Promise<void> => {
+        if (!(await dropSlot(session, slot.name))) throw refusal();
+      };
+      steps.push({ what, run });
     }
   }
   const publication = await findPublication(session, config.source.publication);
