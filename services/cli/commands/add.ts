@@ -3,7 +3,13 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { findTable } from '../../reader/catalog.ts';
 import { exactGlob, matchesGlobs } from '../../reader/table-globs.ts';
-import { addTablesSql, dropTableSql, findPublication, missingTables } from '../../reader/publication.ts';
+import {
+  addTablesSql,
+  alterPublication,
+  dropTableSql,
+  findPublication,
+  missingTables,
+} from '../../reader/publication.ts';
 import { ReaderError } from '../../reader/reader-error.ts';
 import { sqlstateOf } from '../../reader/server-error.ts';
 import type { SourceSession } from '../../reader/source.ts';
@@ -129,15 +135,21 @@ async function changePublication(
     const isIn = publication !== null && missingTables(publication, [table]).length === 0;
     const due = publication !== null && !publication.allTables && isIn === (what === 'remove');
     const sql = what === 'add' ? addTablesSql(name, [table]) : dropTableSql(name, table);
-    try {
-      if (due) await session.query(sql);
-      changes.push({ table: id, sql: null, why: null });
-    } catch (error) {
-      if (!(error instanceof ReaderError) || sqlstateOf(error) === null) throw error;
-      changes.push({ table: id, sql: `${sql};`, why: error.message });
-    }
+    const why = due ? await refusalOfAlter(session, sql) : null;
+    changes.push({ table: id, sql: why === null ? null : `${sql};`, why });
   }
   return changes;
+}
+
+/** Null where it was done; else why this role may not. What gives way in a deadlock again and again is no want of a right. */
+export async function refusalOfAlter(session: SourceSession, sql: string): Promise<string | null> {
+  try {
+    await alterPublication(session, sql);
+    return null;
+  } catch (error) {
+    if (!(error instanceof ReaderError) || sqlstateOf(error) === null || error.retriable) throw error;
+    return error.message;
+  }
 }
 
 interface Edited {
