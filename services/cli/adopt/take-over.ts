@@ -17,6 +17,7 @@ import type { EventLog } from '../../log/log.ts';
 import type { LogOffset, Lsn } from '../../log/position.ts';
 import { dataTopic, progressTopic, readerTopic } from '../../log/topics.ts';
 import { loadReaderState, positionRecord, shapeRecord, tableRecord } from '../../reader/reader-state.ts';
+import { findSlot } from '../../reader/slot.ts';
 import type { ReplicationSession, SourceSession } from '../../reader/source.ts';
 import type { Config } from '../../runtime/config.ts';
 import { ExitCode, SluiceError } from '../../runtime/errors.ts';
@@ -54,8 +55,8 @@ export interface SlotTakeOver {
 const SHARED_MS = 60_000;
 const POLL_MS = 100;
 
-/** @throws SluiceError PIPELINE_CHANGED when the lake is another pipeline's, or this one runs already */
-export async function claimAdopted(take: TakeOver, { session }: SlotTakeOver): Promise<void> {
+/** @throws SluiceError ADOPT_POSITION; PIPELINE_CHANGED when the lake is another pipeline's, or this one runs already */
+export async function claimAdopted(take: TakeOver, { session, from }: SlotTakeOver): Promise<void> {
   const { config, lake } = take;
   const { slot, publication } = config.source;
   const standing = await readIdentity(lake);
@@ -64,10 +65,24 @@ export async function claimAdopted(take: TakeOver, { session }: SlotTakeOver): P
       exit: ExitCode.usage,
       remedy: 'nothing is to be taken over where a pipeline runs: `sluice status` shows it, `sluice teardown` ends it',
     });
-  if (standing === null) await requireNewLog(take);
+  if (standing === null) {
+    await requireUnmoved(session, slot, from);
+    await requireNewLog(take);
+  }
   const mine = await identityOf(session, { name: config.name, slot, publication });
   await claimLake(lake, { ...mine, madePublication: false, adoptedSlot: true });
   await take.failpoint('after-adopt-claim');
+}
+
+/** To look at the lake takes its time: what streamed from the slot may have come back. @throws SluiceError ADOPT_POSITION */
+async function requireUnmoved(session: SourceSession, name: string, from: Lsn): Promise<void> {
+  const slot = await findSlot(session, name);
+  if (slot !== null && !slot.active && slot.confirmedFlushLsn === from) return;
+  const now = slot === null ? 'is gone' : slot.active ? 'is in use again' : 'was confirmed further';
+  throw new SluiceError('ADOPT_POSITION', `slot ${name} ${now} while the tables were looked at`, {
+    exit: ExitCode.usage,
+    remedy: 'stop what streams from it, let what writes the lake come to an end, and give the command again',
+  });
 }
 
 /** Events of an earlier pipeline of that name would be taken for what came behind the slot. @throws SluiceError ADOPT_POSITION */
