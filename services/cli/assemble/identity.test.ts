@@ -1,35 +1,38 @@
 import { expect, it } from 'vitest';
 import { createMemoryStore } from '../../../lakehouse/store/memory-store.ts';
-import { IDENTITY_KEY, claimLake, readIdentity, type PipelineIdentity } from './identity.ts';
+import { DEFAULT_BACKOFF } from '../../../lakehouse/store/retry.ts';
+import { StoreError, type StoreErrorCode } from '../../../lakehouse/store/store.ts';
+import { claimLake, readIdentity, type PipelineIdentity } from './identity.ts';
 
-const MINE: PipelineIdentity = {
+const mine: PipelineIdentity = {
   formatVersion: 1,
   name: 'shop',
-  systemIdentifier: '7300000000000000001',
-  database: 'shop',
-  slot: 'sluice_shop',
+  systemIdentifier: '7',
+  database: 'd',
+  slot: 's',
   epoch: 1,
-  publication: 'sluice_shop',
+  publication: 'p',
   madePublication: true,
 };
 
-it('claims a lake once, and holds every later start to its name, database and slot', async () => {
-  const lake = createMemoryStore();
-  expect(await claimLake(lake, MINE)).toBe(true);
-  expect(await claimLake(lake, { ...MINE, madePublication: false, systemIdentifier: '1' })).toBe(false);
-  expect(await readIdentity(lake)).toEqual(MINE);
-  await expect(claimLake(lake, { ...MINE, name: 'other', database: 'b' })).rejects.toMatchObject({
-    code: 'PIPELINE_CHANGED',
-    exit: 2,
-    message: "this lake is kept by pipeline 'shop': name 'shop' -> 'other', database 'shop' -> 'b'",
-    remedy: expect.stringContaining("slot 'sluice_shop' of database 'shop' would be orphaned") as unknown,
-  });
-});
-
-it('refuses a pipeline.json of a newer format, and leaves it as it is', async () => {
-  const lake = createMemoryStore();
-  const text = JSON.stringify({ ...MINE, formatVersion: 2 });
-  await lake.put(IDENTITY_KEY, Buffer.from(text));
-  await expect(claimLake(lake, MINE)).rejects.toMatchObject({ code: 'FORMAT_NEWER', exit: 4 });
-  expect(Buffer.from(await lake.get(IDENTITY_KEY)).toString()).toBe(text);
+it.each<[StoreErrorCode, boolean]>([
+  ['STORE_UNAVAILABLE', false],
+  ['STORE_OUTCOME_UNKNOWN', false],
+  ['STORE_OUTCOME_UNKNOWN', true],
+])('records the identity over a first write that fails with %s (carried out: %s)', async (code, carriedOut) => {
+  const store = createMemoryStore();
+  let puts = 0;
+  const lake = {
+    ...store,
+    async putIfAbsent(key: string, body: Uint8Array) {
+      puts++;
+      if (puts > 1) return store.putIfAbsent(key, body);
+      if (carriedOut) await store.putIfAbsent(key, body);
+      throw new StoreError(code, key, 'no answer');
+    },
+  };
+  const atOnce = { ...DEFAULT_BACKOFF, sleep: () => Promise.resolve() };
+  expect(await claimLake(lake, mine, atOnce)).toBe(true);
+  expect(await readIdentity(lake)).toEqual(mine);
+  expect(await claimLake(lake, mine, atOnce)).toBe(false);
 });

@@ -2,7 +2,9 @@
  * `_sluice/pipeline.json`: which pipeline keeps this lake. A lake follows one database through one slot; a changed name or
  * database would orphan the slot (it holds WAL for ever) and mix two histories in one table, so it is refused by name.
  */
-import type { ObjectStore } from '../../../lakehouse/store/store.ts';
+import { getText } from '../../../lakehouse/store/get-text.ts';
+import { DEFAULT_BACKOFF, withRetry, type Backoff } from '../../../lakehouse/store/retry.ts';
+import { isRetriable, StoreError, type ObjectStore, type PutIfAbsentResult } from '../../../lakehouse/store/store.ts';
 import { findPublication } from '../../reader/publication.ts';
 import type { SourceSession } from '../../reader/source.ts';
 import { ExitCode, SluiceError } from '../../runtime/errors.ts';
@@ -53,12 +55,25 @@ export function readIdentity(lake: ObjectStore): Promise<PipelineIdentity | null
  * Records the identity on first use, and holds every later start to it. True when it was recorded now. A changed system
  * identifier is the reader's to judge.
  */
-export async function claimLake(lake: ObjectStore, mine: PipelineIdentity): Promise<boolean> {
+export async function claimLake(
+  lake: ObjectStore,
+  mine: PipelineIdentity,
+  backoff: Backoff = DEFAULT_BACKOFF,
+): Promise<boolean> {
   const standing = await readIdentity(lake);
   if (standing === null) {
     const body = Buffer.from(`${JSON.stringify(mine, null, 2)}\n`);
-    if ((await lake.putIfAbsent(IDENTITY_KEY, body)) === 'created') return true;
-    return claimLake(lake, mine);
+    const puts = { unanswered: 0 };
+    const put = (): Promise<PutIfAbsentResult> => lake.putIfAbsent(IDENTITY_KEY, body);
+    const again = (error: unknown): boolean => {
+      const unanswered = error instanceof StoreError && error.code === 'STORE_OUTCOME_UNKNOWN';
+      if (unanswered) puts.unanswered++;
+      return unanswered || isRetriable(error);
+    };
+    if ((await withRetry(put, again, backoff)) === 'created') return true;
+    // Of a put whose answer was lost it may be the very one that stands there.
+    if (puts.unanswered > 0 && (await getText(lake, IDENTITY_KEY)) === body.toString()) return true;
+    return claimLake(lake, mine, backoff);
   }
   const differing = (['name', 'database', 'slot'] as const).filter((key) => standing[key] !== mine[key]);
   if (differing.length === 0) return false;
