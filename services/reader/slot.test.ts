@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { ReaderError } from './reader-error.ts';
 import { dropSlot } from './slot.ts';
 import type { SourceSession, TextRow } from './source.ts';
 
@@ -25,6 +26,17 @@ it('a slot is dropped once the sender that had it has ended', async () => {
   expect(ending.stands()).toBe(false);
   // Nothing stands there any more.
   expect(await dropSlot(ending.session, 's')).toBe(true);
+});
+
+it('a slot that is taken just as it is dropped is in use', async () => {
+  const freed = server(0);
+  let taken = true;
+  const query = async (sql: string): Promise<readonly TextRow[]> => {
+    if (!taken || !sql.includes('pg_drop_replication_slot')) return freed.session.query(sql);
+    taken = false;
+    return Promise.reject(new ReaderError('SLOT_IN_USE', 'replication slot "s" is active for PID 1'));
+  };
+  expect(await dropSlot({ query } as unknown as SourceSession, 's')).toBe(true);
 });
 
 it('a slot that stays in use is not called dropped', async () => {

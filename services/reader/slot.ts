@@ -85,9 +85,12 @@ const FREED_POLL_MS = 50;
 /** True: no slot of that name stands any more. False: somebody has it, and goes on having it. */
 export async function dropSlot(session: SourceSession, name: string, withinMs = FREED_MS): Promise<boolean> {
   for (const endMs = performance.now() + withinMs; ;) {
-    const rows = await session.query(
-      `select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = ${quoteLiteral(name)} and not active`,
-    );
+    const drop = `select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = ${quoteLiteral(name)} and not active`;
+    const rows = await session.query(drop).catch((error: unknown) => {
+      // Taken, or just being ended, between the look and the drop.
+      if (error instanceof ReaderError && error.code === 'SLOT_IN_USE') return [];
+      throw error;
+    });
     if (rows.length > 0 || (await findSlot(session, name)) === null) return true;
     if (performance.now() >= endMs) return false;
     await sleep(FREED_POLL_MS);
