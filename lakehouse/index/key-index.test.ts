@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ABSENT, ENTRY_WORDS, FENCE, FOUND_WORDS, sortEntries } from './entry.ts';
 import { hashKeys, sortByHash } from './key-hash.ts';
 import { openKeyIndex, pickMerge, type KeyIndex } from './key-index.ts';
+import { createMemoryShare } from './memory-share.ts';
 import { createRun, openRun } from './run-file.ts';
 
 const RUNS = Number(process.env['SLUICE_TEST_RUNS'] ?? 15);
@@ -297,4 +298,34 @@ test('runs are merged by size class, and all of them when the newer outweigh hal
   expect(sizes([100, 100, 100, 100, 1000])).toEqual([100, 100, 100, 100]);
   expect(sizes([300, 300, 1000])).toEqual([300, 300, 1000]);
   expect(sizes([10, 400, 100_000])).toBe(null);
+});
+
+test('many indexes hold no more in memory together than they may, and answer as before', async () => {
+  const ROUNDS = 20;
+  const memory = createMemoryShare(1_000);
+  const indexes = await Promise.all(
+    Array.from({ length: 12 }, (_, i) =>
+      openKeyIndex(join(dir, String(i)), identity, { fenceCutoffSecond: () => 0, memory }),
+    ),
+  );
+  const held = (): number => indexes.reduce((sum, index) => sum + index.stats().memoryEntries, 0);
+  const ids = (round: number, i: number): number[] => Array.from({ length: 40 + i }, (_, n) => round * 100 + n);
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const [i, index] of indexes.entries()) {
+      const file = index.reserveOrdinal();
+      const entries = entriesOf(ids(round, i).map((id, row) => ({ id, file, row, lsn: round + 1 })));
+      const added = [{ ordinal: file, path: `f${round}` }];
+      await index.apply({ version: BigInt(round + 1), entries, added, removed: [], truncate: null });
+      // As much again may be on its way to disk, and what came since to those that are. Without the share: 11,000 in the end.
+      expect(held()).toBeLessThanOrEqual(3_000);
+    }
+  }
+  await Promise.all(indexes.map(async (index) => index.flush()));
+  for (const [i, index] of indexes.entries())
+    for (let round = 0; round < ROUNDS; round++)
+      expect(find(index, ids(round, i))).toEqual(ids(round, i).map((_, row) => [round, row, round + 1]));
+  await Promise.all(indexes.map(async (index) => index.close()));
+  const again = await openKeyIndex(join(dir, '3'), identity, { fenceCutoffSecond: () => 0 });
+  expect(again.version()).toBe(BigInt(ROUNDS));
+  await again.close();
 });

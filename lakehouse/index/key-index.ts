@@ -14,6 +14,7 @@ import { ENTRY_WORDS, emptyLookup, type Lookup } from './entry.ts';
 import { createPlaces, type HeldPlace } from './held-places.ts';
 import { IndexError } from './index-error.ts';
 import { loadManifest, newestTruncate, saveManifest, type Manifest, type TruncatePosition } from './manifest.ts';
+import { memoryOfTheProcess, type MemoryShare } from './memory-share.ts';
 import { mergeApart } from './merge-thread.ts';
 import { openRun, type FileRun } from './run-file.ts';
 import { createMemoryTable, sortedTable, type MemoryTable } from './memory-table.ts';
@@ -97,6 +98,8 @@ export interface IndexOptions {
   /** Fences written before this second (since 1970) may be forgotten. */
   readonly fenceCutoffSecond: () => number;
   readonly memoryEntries?: number;
+  /** What it keeps in memory counts there; by default in that of the process. */
+  readonly memory?: MemoryShare;
 }
 
 /** @throws IndexError INDEX_FORMAT_NEWER; a corrupt index opens empty */
@@ -163,6 +166,11 @@ function indexOver(
   let lastSaved: Manifest | null = manifest;
 
   const memoryCount = (): number => memory.reduce((sum, table) => sum + table.count(), 0);
+  const share = options.memory ?? memoryOfTheProcess;
+  const leaveShare = share.join({
+    held: () => (flushing > 0 ? 0 : memoryCount()),
+    flush: async () => flush(),
+  });
   const newRunPath = (): { name: string; path: string } => {
     const name = `${randomUUID()}.run`;
     return { name, path: join(dir, name) };
@@ -346,6 +354,7 @@ function indexOver(
         await flushLine;
         throwFailure();
       }
+      await share.relieve();
     },
     async applyRuns(change, fileNames, place) {
       await flush();
@@ -387,6 +396,7 @@ function indexOver(
       throwFailure('keep');
     },
     async close() {
+      leaveShare();
       await flush();
       await mergeLine;
       for (const run of runs) run.close();
