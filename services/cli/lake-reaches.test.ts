@@ -1,3 +1,5 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { expect, it } from 'vitest';
 import { createMemoryStore } from '../../lakehouse/store/memory-store.ts';
 import { CONSISTENT_KEY } from '../ingest/consistent.ts';
@@ -41,4 +43,27 @@ it('names where the lake stands when it is stopped, and a table that is left out
     code: 'TABLE_STANDS_STILL',
     exit: 4,
   });
+});
+
+it('does not go by the file where the service that answered is busy', async () => {
+  const lake = createMemoryStore();
+  // Of an older history.
+  await lake.put(CONSISTENT_KEY, Buffer.from('{"lsn": "0/FFFF"}'));
+  const line = (lsn: string) => ({ table: 'public.a', state: 'STREAMING', why: null, committedLsn: lsn, batchId: '1' });
+  let calls = 0;
+  const server = createServer((request, response) => {
+    calls++;
+    if (calls === 2) request.socket.destroy();
+    else response.end(JSON.stringify({ pipeline: 'shop', tables: [line(calls === 1 ? '0/10' : '0/200')] }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const served = { ...config, http: { ...config.http, port } };
+  try {
+    const ports = { config: served, lake, askForMark: async () => undefined };
+    await lakeReaches(ports, new AbortController().signal, 'public.a')(0x200n);
+    expect(calls).toBe(3);
+  } finally {
+    server.close();
+  }
 });

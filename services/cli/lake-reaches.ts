@@ -7,6 +7,7 @@ import { formatLsn, parseLsn } from '../log/position.ts';
 import type { Config } from '../runtime/config.ts';
 import { ExitCode, SluiceError } from '../runtime/errors.ts';
 import { fetchStatus } from './commands/status.ts';
+import { nobodyServes } from './service-client.ts';
 import type { StatusReport, TableLine } from './status-report.ts';
 
 const WAIT_MS = 120_000;
@@ -27,8 +28,10 @@ export function lakeReaches(
     const deadline = Date.now() + WAIT_MS;
     let newest = 0n;
     let askAt = Date.now() + ASK_EVERY_MS;
+    let heard = false;
     for (;;) {
-      const served = await byService(config, table);
+      const served = await byService(config, table, heard);
+      heard ||= served !== null;
       newest = served ?? (await byFile(lake, table)) ?? newest;
       if (newest >= lsn) return;
       if (signal.aborted || Date.now() > deadline) break;
@@ -60,12 +63,13 @@ export interface LakeReachesPorts {
  * Slowest table of the running service; null when none answers.
  * @throws SluiceError TABLE_STANDS_STILL when the one that is asked for does not move
  */
-async function byService(config: Config, only: string | null): Promise<bigint | null> {
+async function byService(config: Config, only: string | null, heard: boolean): Promise<bigint | null> {
   let report: StatusReport;
   try {
     report = await fetchStatus(config, undefined);
-  } catch {
-    return null; // no service here: the file in the lake says how far it is
+  } catch (error) {
+    // No service here: the file in the lake says how far it is. Not so where one answered, and is busy just now.
+    return heard && !nobodyServes(error) ? 0n : null;
   }
   if (report.pipeline !== config.name) return null;
   const asked = report.tables.filter(({ table }) => only === null || table === only);

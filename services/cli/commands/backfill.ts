@@ -11,14 +11,15 @@ import { lakeReaches } from '../lake-reaches.ts';
 import { backfill, removeExtras } from '../repair-table.ts';
 import { costOf, describeCost } from '../read-cost.ts';
 import { speedOf } from '../read-speed.ts';
-import { callService } from '../service-client.ts';
+import { retryPassing } from '../retry-passing.ts';
+import { callService, pollService } from '../service-client.ts';
 import { keyColumns } from '../source-key.ts';
 import { estimateRead, withReadOnly } from '../source-estimate.ts';
 import { parseTableName } from '../table-name.ts';
 import { withVerify } from '../verify-session.ts';
 import { markBehind } from '../verify-tables.ts';
 import { walFacts } from '../wal-facts.ts';
-import { fetchStatus } from './status.ts';
+import type { StatusReport } from '../status-report.ts';
 
 interface Flags {
   readonly config?: string;
@@ -200,7 +201,7 @@ async function settle(id: string, flags: Flags, context: CliContext): Promise<nu
     () => context.loadConfig(flags.config),
     context.signal,
     async (session) => {
-      const lsn = await markBehind(session.source);
+      const lsn = await retryPassing(() => markBehind(session.source));
       await lakeReaches({ ...session, askForMark: () => markBehind(session.source) }, context.signal, id)(lsn);
       if (flags.exact !== true) return null;
       const { schema, table } = parseTableName(id);
@@ -213,7 +214,8 @@ async function settle(id: string, flags: Flags, context: CliContext): Promise<nu
 }
 
 async function isPaused(id: string, flags: Flags, context: CliContext): Promise<boolean> {
-  const report = await fetchStatus(context.loadConfig(flags.config), flags.url);
+  const call = { path: '/status', url: flags.url };
+  const report = await pollService<StatusReport>(context.loadConfig(flags.config), call);
   return report.tables.some((table) => table.table === id && table.state === 'PAUSED');
 }
 
