@@ -1,5 +1,6 @@
 /** The lake's side of verify: sums, images and rows of one table version, in canonical text. Memory holds one row group. */
 import { lakeColumnName } from '../../../contracts/engine/lake-name.ts';
+import { LSN_COLUMN, ORD_COLUMN } from '../../../lakehouse/merge/position-columns.ts';
 import { scan } from '../../../lakehouse/read/scan.ts';
 import type { ColumnBatch } from '../../../lakehouse/table/column.ts';
 import type { DeltaType } from '../../../lakehouse/table/schema.ts';
@@ -69,34 +70,45 @@ export function lakeSnapshot(snapshot: Snapshot, shape: TableShape): LakeSnapsho
     .toSorted((a, b) => a.position - b.position)
     .map(({ index }) => index);
 
-  /** Calls `visit` with the canonical key and a function that makes the row's text. */
-  async function eachRow(visit: (key: string, text: () => string) => void): Promise<void> {
-    const further = [...(soft === undefined ? [] : [soft]), ...(bag ? [ROW_HASH] : [])];
+  /** Where the row's last event stands in the source's order. */
+  const positions = [LSN_COLUMN, ORD_COLUMN].flatMap((name) => names.get(name) ?? []);
+
+  /** Calls `visit` with the canonical key and functions that make the row's text and say which event wrote it. */
+  async function eachRow(
+    visit: (key: string, text: () => string, event: () => string | undefined) => void,
+  ): Promise<void> {
+    const further = [...(soft === undefined ? [] : [soft]), ...positions, ...(bag ? [ROW_HASH] : [])];
     const columns = [...present, ...further];
     for await (const batch of scan(snapshot, { columns })) {
       const readers = cellReaders(batch, types);
       const deleted = soft === undefined ? null : (readers[present.length] ?? null);
       const hash = bag ? (readers[columns.length - 1] ?? null) : null;
+      const firstPosition = present.length + (soft === undefined ? 0 : 1);
+      const events = readers.slice(firstPosition, firstPosition + positions.length);
       let place = 0;
       const read = lakeNames.map((name) => (name === null ? null : (readers[place++] ?? null)));
       for (let row = 0; row < batch.rowCount; row += 1) {
         if (deleted?.(row) === 't') continue;
         let key = hash === null ? '' : frame(hash(row));
         for (const index of keyIndexes) key += frame(read[index]?.(row) ?? null);
-        visit(key, () => {
-          let text = '';
-          for (let i = 0; i < lakeNames.length; i += 1) text += frame(read[i]?.(row) ?? null);
-          return text;
-        });
+        visit(
+          key,
+          () => {
+            let text = '';
+            for (let i = 0; i < lakeNames.length; i += 1) text += frame(read[i]?.(row) ?? null);
+            return text;
+          },
+          () => (events.length === 0 ? undefined : events.map((cell) => cell(row) ?? '').join(' ')),
+        );
       }
     }
   }
 
   async function pick(wanted: (key: string) => boolean): Promise<Images> {
     const images: Images = new Map();
-    await eachRow((key, text) => {
+    await eachRow((key, text, event) => {
       if (!wanted(key)) return;
-      addImage(images, key, imageOf(text()));
+      addImage(images, key, imageOf(text(), event()));
     });
     return images;
   }

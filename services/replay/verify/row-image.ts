@@ -10,7 +10,7 @@ export interface RowImage {
   readonly cells: string;
   /** Equal rows of a table without key; above 1 in a table with a key, its rows hide behind each other. */
   readonly copies: number;
-  /** Of a row at the source: another one once the row was written again, were it with the same values. Absent: not known. */
+  /** Another one once the row was written again, were it with the same values (xmin, the event's place). Absent: not known. */
   readonly version?: string;
 }
 

@@ -8,7 +8,7 @@
  *   3. Of the buckets that differ, read keys and row hashes of both sides; the keys that differ are candidates: a write
  *      between the snapshot and the lake's version looks like a difference.
  *   4. Re-check candidates alone, each round at a newer LSN, until a key is equal, or both images stood still for a whole
- *      round and still differ. A row that went back and forth meanwhile is known by its version (xmin).
+ *      round and still differ. A row that went back and forth meanwhile is known by its version.
  */
 import type { TableShape } from '../../log/event.ts';
 import { compareBuckets, groupBuckets, sampledShare, type BucketSums, type Sample } from './buckets.ts';
