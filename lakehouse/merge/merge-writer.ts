@@ -32,6 +32,7 @@ import { AUTO_COMPACT_RULES, autoCompaction, type AutoCompactRules } from '../up
 import { compactTable, type CompactOptions, type CompactOwner, type CompactResult } from '../upkeep/compact.ts';
 import { resetWhenCorrupt } from '../index/reset-corrupt.ts';
 import { keepParked, resolveAt, type Resolved } from './resolve-batch.ts';
+import { createGarbageWatch } from '../thread/collect-garbage.ts';
 import { createTurn } from './turn.ts';
 import { createUpkeepBeside } from './upkeep-beside.ts';
 
@@ -78,6 +79,9 @@ const LOAD_FILES_MAX = 1024;
 const AUTO_COMPACT_BYTES = 16 * 1024 * 1024;
 /** Races lost in a row before a batch gives up: writers that commit without a pause are met by patience. */
 const RACES_MAX = 200;
+/** Bytes of buffers that may gather in the thread that merges before their garbage is collected. */
+const GARBAGE_BYTES = 64 * 1024 * 1024;
+const collectIfGrown = createGarbageWatch(GARBAGE_BYTES);
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** What the owner of a table can do beside merging. */
@@ -192,6 +196,7 @@ export async function openMergeTable(options: MergeTableOptions): Promise<OwnedM
         index.apply({ ...staged.change, version: done.snapshot.version }),
       );
     considerCompaction(done.snapshot, staged.bytesWritten);
+    collectIfGrown();
     upkeep.afterCommit(done.snapshot, mode === 'append' ? null : { fields: resolved.keyed.keyFields });
     return toResult(done.version, resolved, staged, done.conflicts);
   }

@@ -1,5 +1,5 @@
 /** Column buffers lie outside of the heap that V8 watches: without a word, some hundred megabytes of them gather in a thread. */
-import { setFlagsFromString } from 'node:v8';
+import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
 setFlagsFromString('--expose-gc');
@@ -13,5 +13,20 @@ export function createGarbageCount(bytesMax: number): (bytes: number) => void {
     if (gathered < bytesMax) return;
     gathered = 0;
     collectGarbage();
+  };
+}
+
+/**
+ * Looks, when it is called, at what lies outside of the heap; collects when there are `bytesMax` more than there were at least
+ * since the last collection. V8 lets it grow by as much as was left, and that may be much.
+ */
+export function createGarbageWatch(bytesMax: number): () => void {
+  let least = Number.POSITIVE_INFINITY;
+  return () => {
+    const bytes = getHeapStatistics().external_memory;
+    if (bytes < least) least = bytes;
+    if (bytes - least < bytesMax) return;
+    collectGarbage();
+    least = getHeapStatistics().external_memory;
   };
 }
