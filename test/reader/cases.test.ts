@@ -3,8 +3,6 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { ContinuityError } from '../../services/reader/attach.ts';
-import type { ReaderHandle } from '../../services/reader/reader-options.ts';
-import type { PostgresSource } from '../../services/reader/source.ts';
 import { getPostgres, type TestDatabase } from '../support/postgres.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { bothSides, foldEvents, openHarness, type Harness } from './harness.ts';
@@ -526,79 +524,6 @@ describe('reader cases', () => {
     await db.query('insert into t values (10)');
     await harness.caughtUp(reader);
     expect(await expectEqual('t', ['id'])).toBe(2);
-  });
-
-  it('a table that is replaced or dropped while the catalog is looked at has its own name, and stops nothing else', async () => {
-    await db.query(
-      'create table t (id int primary key); create table gone (id int primary key); create table rest (id int)',
-    );
-    await db.query('alter table rest add primary key (id)');
-    harness = await openHarness(db);
-    let between: string | null = null;
-    // A look asks for the tables and for the publication: this happens behind the first of the two.
-    const source: PostgresSource = {
-      ...harness.source,
-      async session(purpose) {
-        const session = await harness.source.session(purpose);
-        if (purpose !== 'heartbeat') return session;
-        return Object.assign(Object.create(session) as typeof session, {
-          async query(sql: string) {
-            const rows = await session.query(sql);
-            const sqlBetween = /pg_publication_tables|relpersistence/.test(sql) ? between : null;
-            if (sqlBetween !== null) between = null;
-            if (sqlBetween !== null) await db.query(sqlBetween);
-            return rows;
-          },
-        });
-      },
-    };
-    const reader = await harness.start({ source });
-    await harness.snapshotsDone(reader);
-    between = `drop table gone; alter table t rename to t_old; create table t (id int primary key);
-      alter publication pub_p set table t_old, rest`;
-    const stateOf = (name: string): string | undefined =>
-      reader.status().tables.find(({ table }) => table === name)?.reason?.state;
-    await waitFor('both stops', () => stateOf('t') !== undefined && stateOf('gone') !== undefined);
-    expect([stateOf('t'), stateOf('gone'), stateOf('rest')]).toEqual(['TABLE_REPLACED', 'TABLE_MISSING', undefined]);
-    await db.query('insert into rest values (1)');
-    await harness.caughtUp(reader);
-    expect(await expectEqual('rest', ['id'])).toBe(1);
-  });
-
-  it('a position that passes the WAL end while the heartbeat waits for the answer is no older copy of the database', async () => {
-    await db.query('create table t (id int primary key)');
-    harness = await openHarness(db);
-    let reader: ReaderHandle | null = null;
-    let late = 0;
-    // The answer to a heartbeat's question for the WAL's end arrives when the reader has gone beyond it.
-    const source: PostgresSource = {
-      ...harness.source,
-      async session(purpose) {
-        const session = await harness.source.session(purpose);
-        if (purpose !== 'heartbeat') return session;
-        return Object.assign(Object.create(session) as typeof session, {
-          async query(sql: string) {
-            const rows = await session.query(sql);
-            if (reader !== null && late < 2 && /pg_current_wal_lsn/.test(sql)) {
-              await db.query(`insert into t values (${late})`);
-              await harness.caughtUp(reader);
-              await db.query(`insert into t values (${late + 10})`);
-              await harness.caughtUp(reader);
-              late += 1;
-            }
-            return rows;
-          },
-        });
-      },
-    };
-    const started = await harness.start({ source });
-    await harness.snapshotsDone(started);
-    reader = started;
-    await waitFor('two late answers', () => late === 2 || started.status().phase === 'stopped');
-    expect(started.status().stopped).toBeNull();
-    await db.query('insert into t values (100)');
-    await harness.caughtUp(started);
-    expect(await expectEqual('t', ['id'])).toBe(5);
   });
 
   it('a base that moved between two chunks can be fetched by its key', async () => {

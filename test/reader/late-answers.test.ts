@@ -112,6 +112,62 @@ describe('late answers', () => {
     expect(await expectEqual('later', ['id'])).toBe(2);
   });
 
+  it('a table that is replaced or dropped while the catalog is looked at has its own name, and stops nothing else', async () => {
+    await db.query(
+      'create table t (id int primary key); create table gone (id int primary key); create table rest (id int)',
+    );
+    await db.query('alter table rest add primary key (id)');
+    harness = await openHarness(db);
+    const between = once();
+    // A look asks for the tables and for the publication: this happens behind the first of the two.
+    const source = asking('heartbeat', async (sql, ask) => {
+      const rows = await ask();
+      if (ASKS_PUBLICATION.test(sql) || LISTS_TABLES.test(sql)) await between.run();
+      return rows;
+    });
+    const reader = await harness.start({ source });
+    await harness.snapshotsDone(reader);
+    between.arm(() =>
+      db.query(`drop table gone; alter table t rename to t_old; create table t (id int primary key);
+        alter publication pub_p set table t_old, rest`),
+    );
+    const stateOf = (name: string): string | undefined => tableOf(reader, name)?.reason?.state;
+    await waitFor('both stops', () => stateOf('t') !== undefined && stateOf('gone') !== undefined);
+    expect([stateOf('t'), stateOf('gone'), stateOf('rest')]).toEqual(['TABLE_REPLACED', 'TABLE_MISSING', undefined]);
+    await db.query('insert into rest values (1)');
+    await harness.caughtUp(reader);
+    expect(await expectEqual('rest', ['id'])).toBe(1);
+  });
+
+  it('a position that passes the WAL end while the heartbeat waits for the answer is no older copy of the database', async () => {
+    await db.query('create table t (id int primary key)');
+    harness = await openHarness(db);
+    const look = once();
+    // The answer to a heartbeat's question for the WAL's end arrives when the reader has gone beyond it.
+    const source = asking('heartbeat', async (sql, ask) => {
+      const rows = await ask();
+      if (/pg_current_wal_lsn/.test(sql)) await look.run();
+      return rows;
+    });
+    const reader = await harness.start({ source });
+    await harness.snapshotsDone(reader);
+    let answered = 0;
+    for (const id of [1, 2]) {
+      look.arm(async () => {
+        await db.query(`insert into t values (${id})`);
+        await harness.caughtUp(reader);
+        await db.query(`insert into t values (${id + 10})`);
+        await harness.caughtUp(reader);
+        answered = id;
+      });
+      await waitFor('a late answer', () => answered === id || reader.status().phase === 'stopped');
+      expect(reader.status().stopped).toBeNull();
+      await db.query(`insert into t values (${id + 20})`);
+      await harness.caughtUp(reader);
+    }
+    expect(await expectEqual('t', ['id'])).toBe(6);
+  });
+
   it('rows that are fetched by their key hide no rewrite of the table from the heartbeat', async () => {
     await db.query('create table t (id int primary key); insert into t values (1), (2), (3)');
     harness = await openHarness(db);
