@@ -85,14 +85,9 @@ export async function verifyOne(shape: TableShape, run: VerifyRun): Promise<Tabl
         looks += 1;
         return orClosed(session, async () =>
           openSourceSnapshot(session, {
+            ...(await reading(session, shape, run)),
             shape: table,
             asText: comparable.asText,
-            hashed: hashedColumns(shape),
-            where: run.where ?? null,
-            rowFilter: await rowFilterOf(session, run.publication, shape),
-            bytesPerSecond: run.bytesPerSecond ?? null,
-            sleep: (ms) => sleep(ms),
-            markBehind: () => markBehind(run.source),
             hasher: run.hasher,
           }),
         );
@@ -148,6 +143,18 @@ async function estimatedRows(shape: TableShape, run: VerifyRun): Promise<number>
   }
 }
 
+/** Which of the table's rows are read, and how fast. */
+async function reading(session: SourceSession, shape: TableShape, run: VerifyRun) {
+  return {
+    hashed: hashedColumns(shape),
+    where: run.where ?? null,
+    rowFilter: await rowFilterOf(session, run.publication, shape),
+    bytesPerSecond: run.bytesPerSecond ?? null,
+    sleep: (ms: number) => sleep(ms),
+    markBehind: () => markBehind(run.source),
+  };
+}
+
 /**
  * A table that has no lake table yet equals the source only if nothing of it is to be there. Null = it came while we waited
  * for the lake: it is compared as any other then.
@@ -156,15 +163,10 @@ async function absentTable(shape: TableShape, folder: string, run: VerifyRun): P
   const session = await (run.readFrom ?? run.source).session('verify');
   const source = await orClosed(session, async () =>
     openSourceSnapshot(session, {
+      ...(await reading(session, shape, run)),
       // Rows are counted; nothing of them is compared.
       shape: { ...shape, columns: shape.columns.map(({ replaced: _logged, ...own }) => own) },
       asText: new Set(),
-      hashed: hashedColumns(shape),
-      where: run.where ?? null,
-      rowFilter: await rowFilterOf(session, run.publication, shape),
-      bytesPerSecond: run.bytesPerSecond ?? null,
-      sleep: (ms) => sleep(ms),
-      markBehind: () => markBehind(run.source),
     }),
   );
   try {
