@@ -43,9 +43,8 @@ export function createMemoryShare(entriesMax: number): MemoryShare {
       }
       if (held > entriesMax && largest !== null) {
         writing += most;
-        const count = most;
         written = Promise.all([written, largest.flush()]).then(() => {
-          writing -= count;
+          writing -= most;
         });
       }
       if (writing > entriesMax) await written;

@@ -47,6 +47,22 @@ function asking(purpose: string, around: (sql: string, ask: Ask) => Promise<read
   };
 }
 
+interface Hook {
+  run(): Promise<void>;
+}
+/** A source whose heartbeat runs the hook before such a statement is asked, or when its answer is there. */
+const beforeLook = (statement: RegExp, hook: Hook): PostgresSource =>
+  asking('heartbeat', async (sql, ask) => {
+    if (statement.test(sql)) await hook.run();
+    return ask();
+  });
+const behindLook = (statement: RegExp, hook: Hook): PostgresSource =>
+  asking('heartbeat', async (sql, ask) => {
+    const rows = await ask();
+    if (statement.test(sql)) await hook.run();
+    return rows;
+  });
+
 const LISTS_TABLES = /relpersistence/;
 const ASKS_PUBLICATION = /pg_publication_tables/;
 
@@ -120,11 +136,7 @@ describe('late answers', () => {
     harness = await openHarness(db);
     const between = once();
     // A look asks for the tables and for the publication: this happens behind the first of the two.
-    const source = asking('heartbeat', async (sql, ask) => {
-      const rows = await ask();
-      if (ASKS_PUBLICATION.test(sql) || LISTS_TABLES.test(sql)) await between.run();
-      return rows;
-    });
+    const source = behindLook(/pg_publication_tables|relpersistence/, between);
     const reader = await harness.start({ source });
     await harness.snapshotsDone(reader);
     between.arm(() =>
@@ -144,11 +156,7 @@ describe('late answers', () => {
     harness = await openHarness(db);
     const look = once();
     // The answer to a heartbeat's question for the WAL's end arrives when the reader has gone beyond it.
-    const source = asking('heartbeat', async (sql, ask) => {
-      const rows = await ask();
-      if (/pg_current_wal_lsn/.test(sql)) await look.run();
-      return rows;
-    });
+    const source = behindLook(/pg_current_wal_lsn/, look);
     const reader = await harness.start({ source });
     await harness.snapshotsDone(reader);
     let answered = 0;
@@ -172,10 +180,7 @@ describe('late answers', () => {
     await db.query('create table t (id int primary key); insert into t values (1), (2), (3)');
     harness = await openHarness(db);
     const look = once();
-    const source = asking('heartbeat', async (sql, ask) => {
-      if (ASKS_PUBLICATION.test(sql)) await look.run();
-      return ask();
-    });
+    const source = beforeLook(ASKS_PUBLICATION, look);
     const reader = await harness.start({ source });
     await harness.snapshotsDone(reader);
     // Before the heartbeat looks again, somebody asks for one row of the table that was rewritten.
@@ -196,10 +201,7 @@ describe('late answers', () => {
     harness = await openHarness(db);
     const look = once();
     let fetched: unknown = null;
-    const source = asking('heartbeat', async (sql, ask) => {
-      if (ASKS_PUBLICATION.test(sql)) await look.run();
-      return ask();
-    });
+    const source = beforeLook(ASKS_PUBLICATION, look);
     const reader = await harness.start({ source });
     await harness.snapshotsDone(reader);
     look.arm(async () => {
@@ -456,10 +458,7 @@ describe('failures that pass', () => {
     await db.query('create table t (id int primary key)');
     harness = await openHarness(db);
     const fault = once();
-    const source = asking('heartbeat', async (sql, ask) => {
-      if (LISTS_TABLES.test(sql)) await fault.run();
-      return ask();
-    });
+    const source = beforeLook(LISTS_TABLES, fault);
     const reader = await harness.start({ source });
     await harness.snapshotsDone(reader);
     fault.arm(() => Promise.reject(refusal(sqlstate, 'heartbeat')));
